@@ -48,11 +48,24 @@ def loads(text: bytes) -> Json:
         StrictJsonError: not JSON, nested deeper than MAX_DEPTH, or holding a non-finite number, an integer beyond
             64 bits, or a control character in a string or key.
     """
+    value = parse(text)
+    check(value)
+    return value
+
+
+def parse(text: bytes) -> Json:
+    """
+    Value of a JSON text in UTF-8, whose parts the caller still has to `check`.
+
+    Raises:
+        StrictJsonError: not JSON, or nested so deeply that the parser gives up.
+    """
     try:
         value: Json = from_json(text, allow_inf_nan=True, cache_strings="keys")
     except ValueError as error:
+        if "recursion limit" in str(error):
+            raise StrictJsonError("", f"nested deeper than {MAX_DEPTH} levels") from error
         raise StrictJsonError("", f"not JSON in UTF-8: {error}") from error
-    check(value)
     return value
 
 
