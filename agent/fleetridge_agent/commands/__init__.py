@@ -1,0 +1,1 @@
+"""The commands of `fleetridge-agent`: each reads its settings, does its work and says how it ended."""

@@ -1,0 +1,23 @@
+"""`fleetridge-agent flush`: delivers what earlier runs left in the spool."""
+
+from __future__ import annotations
+
+from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.run import say
+from fleetridge_agent.config import choices
+from fleetridge_agent.deliver.client import Client
+from fleetridge_agent.deliver.dispatch import dispatch
+from fleetridge_agent.deliver.spool import Spool
+from fleetridge_agent.errors import ExitCode
+
+
+def flush(context: Context) -> ExitCode:
+    """
+    Deliver the spool.
+
+    Raises:
+        AgentError: with the exit code that the program ends with.
+    """
+    server = choices.server_of(context.source)
+    with Client(server, wait=context.stop.wait) as client:
+        return say(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))

@@ -1,0 +1,96 @@
+"""`fleetridge-agent sweep`: measures here and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from fleetridge.text_table import DEFAULT_WIDTH
+from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.result_files import ResultFiles, result_files
+from fleetridge_agent.config import choices, options
+from fleetridge_agent.errors import ExitCode
+from fleetridge_agent.measure.measuring import Assignment, Measured, combined, measure, start_run
+from fleetridge_agent.measure.targets import Target, targets
+from fleetridge_agent.output.csv_rows import csv_text
+from fleetridge_agent.output.json_forms import json_text
+from fleetridge_agent.output.page import View, sweep_page
+from fleetridge_agent.output.yardstick import GivenPeaks
+
+# One gpu unless more are asked for: a person at a terminal wants an answer within a minute.
+_DEFAULT_GPUS = ("0",)
+
+# Tables gain nothing from more columns, and charts become unreadable with less.
+_WIDEST, _NARROWEST = 110, 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What the command was told."""
+
+    assignment: Assignment
+    targets: tuple[Target, ...]
+    view: View
+    files: ResultFiles
+
+
+def sweep(context: Context) -> ExitCode:
+    """
+    Measure, print, and write the files that were asked for; also when a signal ends it early.
+
+    Raises:
+        AgentError: with the exit code that the program ends with.
+    """
+    chosen = _choices(context)
+    found: list[Measured] = []
+    try:
+        for measured in _sweeps(context, chosen):
+            found.append(measured)
+            if not chosen.files.take_standard_output:
+                rule = "\n\n" if len(found) > 1 else ""
+                context.emit(f"{rule}{sweep_page(measured.report, chosen.view)}\n")
+    finally:
+        reports = [measured.report for measured in found]
+        chosen.files.write(
+            context.emit, csv=partial(csv_text, reports), json=partial(json_text, reports, chosen.view.given)
+        )
+    return combined([measured.code for measured in found])
+
+
+def _choices(context: Context) -> _Choices:
+    """Everything that can be wrong is found out before anything is measured."""
+    source = context.source
+    kind, sweep_options = choices.device_kind(source), choices.sweep_options(source)
+    view = _view(context, given=choices.given_peaks(source, sweep_options))
+    files = result_files(options.CSV.value(source), options.JSON.value(source))
+    node = choices.node_of(source)
+    chosen = targets(kind, options.GPUS.value(source), default=_DEFAULT_GPUS)
+    assignment = Assignment(
+        run=start_run("manual", kind, source.environ),
+        node=node,
+        options=sweep_options,
+        arguments=choices.arguments_of("sweep", source),
+        state_dir=context.state_dir,
+    )
+    return _Choices(assignment, chosen, view, files)
+
+
+def _sweeps(context: Context, chosen: _Choices) -> Iterator[Measured]:
+    count = len(chosen.targets)
+    for number, target in enumerate(chosen.targets, start=1):
+        prefix = f"gpu {number} of {count}, " if count > 1 else ""
+        yield measure(target, chosen.assignment, context.on_progress(prefix))
+        if context.stop.is_asked:
+            return
+
+
+def _view(context: Context, *, given: GivenPeaks) -> View:
+    encoding = (context.stdout.encoding or "").lower().replace("-", "")
+    columns = DEFAULT_WIDTH if context.columns is None else context.columns
+    return View(
+        traits=choices.model_traits(context.source),
+        given=given,
+        width=min(max(columns, _NARROWEST), _WIDEST),
+        ascii_only=not encoding.startswith("utf"),
+    )

@@ -1,0 +1,1 @@
+"""Options, variables and the places that they name."""

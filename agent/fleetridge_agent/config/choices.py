@@ -1,0 +1,149 @@
+"""What the settings of one command add up to: options of the sweep, identity of the node, the server, the view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fleetridge.report import Node
+from fleetridge.report.model import MAX_POINTS
+from fleetridge.weight_shapes import served_model
+from fleetridge_agent.config import options
+from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.state_dir import default_state_dir
+from fleetridge_agent.config.token_file import read_token
+from fleetridge_agent.deliver.client import Server, server_at
+from fleetridge_agent.device.contract import DeviceKind
+from fleetridge_agent.device.product import MEASURED_DTYPES, products_of
+from fleetridge_agent.errors import UsageError
+from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.node.environment import node_identity
+from fleetridge_agent.output.placement import ModelTraits
+from fleetridge_agent.output.yardstick import GivenPeaks
+
+# Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
+_ROOM_FOR_ROOFS = 1024
+
+
+def device_kind(source: Source) -> DeviceKind:
+    """
+    What kind of device to measure.
+
+    Raises:
+        UsageError: gpus are chosen where a CPU is measured.
+    """
+    kind = options.DEVICE.required(source)
+    if kind == "cpu" and options.GPUS.given(source) is not None:
+        raise UsageError("--gpus chooses among gpus, and --device cpu measures none; give one of the two")
+    return kind
+
+
+def sweep_options(source: Source) -> SweepOptions:
+    """
+    Options of the sweep.
+
+    Raises:
+        UsageError: a value is wrong, or the model cannot be split so.
+    """
+    model, tp = options.MODEL.required(source), options.TP.required(source)
+    try:
+        weights = served_model(model).divided_by(tp)
+    except ValueError as error:
+        raise UsageError(f"--model, --tp: {error}") from error
+    chosen = SweepOptions(
+        mode=options.MODE.required(source),
+        profile=options.PROFILE.required(source),
+        dtypes=options.DTYPE.value(source) or (),
+        square=options.SQUARE.value(source),
+        m_sweep=options.M_SWEEP.value(source),
+        model=model,
+        tensor_parallel=tp,
+        buffer_mib=options.BUFFER_MIB.value(source),
+        warmup=options.WARMUP_CALLS.value(source),
+        reps=options.TIMED_CALLS.value(source),
+    )
+    _require_room_in_report(chosen, weights=len(weights))
+    return chosen
+
+
+def _require_room_in_report(chosen: SweepOptions, *, weights: int) -> None:
+    """A sweep of hours must not end in a report that cannot be made."""
+    dtypes = MEASURED_DTYPES if chosen.profile == "full" and not chosen.dtypes else chosen.dtypes
+    products = sum(len(products_of(dtype)) for dtype in dtypes) or 1
+    points = products * (len(chosen.square or ()) + weights * len(chosen.m_sweep or ()))
+    if points > MAX_POINTS - _ROOM_FOR_ROOFS:
+        raise UsageError(
+            f"--square, --m-sweep, --dtype: these make {points} shapes, and a report holds "
+            f"{MAX_POINTS - _ROOM_FOR_ROOFS}; ask for fewer"
+        )
+
+
+def node_of(source: Source) -> Node:
+    """
+    The node that reports speak of.
+
+    Raises:
+        UsageError: a name or label cannot be sent.
+    """
+    try:
+        return node_identity(
+            source.environ,
+            cluster=options.CLUSTER.value(source),
+            name=options.NODE.value(source),
+            labels=options.LABEL.value(source),
+        )
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise UsageError(f"--cluster, --node, --label: {faults}") from error
+
+
+def server_of(source: Source) -> Server:
+    """
+    The server that takes the reports.
+
+    Raises:
+        UsageError: none is named, its address is wrong, or the token cannot be read or would travel in the clear.
+    """
+    url = options.SERVER.required(source)
+    token_file = options.TOKEN_FILE.value(source)
+    return server_at(
+        url,
+        token=None if token_file is None else read_token(token_file),
+        allow_plain_http=bool(options.ALLOW_PLAIN_HTTP.value(source)),
+    )
+
+
+def given_peaks(source: Source, sweep: SweepOptions) -> GivenPeaks:
+    """
+    Figures to hold rates against instead of the published ones.
+
+    Raises:
+        UsageError: one figure is given for several dtypes.
+    """
+    pi_tflops = options.PEAK_TFLOPS.value(source)
+    if pi_tflops is not None and (len(sweep.dtypes) > 1 or (sweep.profile == "full" and not sweep.dtypes)):
+        raise UsageError("--peak-tflops: a peak holds for one dtype and several are measured; give one --dtype")
+    return GivenPeaks(pi_tflops, options.PEAK_GBPS.value(source))
+
+
+def model_traits(source: Source) -> ModelTraits:
+    """What the reference workloads are worked out for."""
+    return ModelTraits(options.HIDDEN_SIZE.required(source), options.GQA_GROUP.required(source))
+
+
+def state_dir(source: Source, *, is_root: bool, home: Path) -> Path:
+    """Folder of spool and locks."""
+    named = options.STATE_DIR.value(source)
+    return default_state_dir(source.environ, is_root=is_root, home=home) if named is None else named
+
+
+def arguments_of(command: str, source: Source) -> tuple[str, ...]:
+    """
+    The command line as a report repeats it: the command and what was chosen of the measuring, by option or variable.
+
+    Paths, addresses and names stay out, as they may say more than a measurement needs to.
+    """
+    chosen = [(setting.option, setting.given(source)) for setting in options.MEASURING]
+    words = [word for option, text in chosen if text is not None for word in (option, *text.split())]
+    return (command, *words)

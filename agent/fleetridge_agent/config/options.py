@@ -1,0 +1,151 @@
+"""What each command can be told: the settings, grouped as `--help` shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge.weight_shapes import DEFAULT_MODEL
+from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE
+from fleetridge_agent.config.settings import (
+    Setting,
+    one_of,
+    plain_text,
+    positive_number,
+    some,
+    switch,
+    whole_number,
+)
+from fleetridge_agent.device.contract import DeviceKind
+from fleetridge_agent.device.product import MEASURED_DTYPES
+from fleetridge_agent.log import LogFormat
+from fleetridge_agent.measure.protocol import REPS, WARMUP
+from fleetridge_agent.measure.sweep_options import Mode, Profile
+
+# The report counts dimensions and repetitions in 32 bits.
+_INT32_MAX = 2**31 - 1
+
+
+def _path(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("give a path")
+    return Path(text).expanduser()
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Labels separated by commas, each a name and a value."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"{part.strip()!r} is no label; write it as name=value")
+        if name.strip() in found:
+            raise ValueError(f"the label {name.strip()!r} is given twice")
+        found[name.strip()] = value.strip()
+    return found
+
+
+_MODES: tuple[Mode, ...] = get_args(Mode)
+_PROFILES: tuple[Profile, ...] = get_args(Profile)
+_KINDS: tuple[DeviceKind, ...] = get_args(DeviceKind)
+_LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
+
+_size = whole_number(at_least=1, at_most=_INT32_MAX)
+
+MODE = Setting("mode", one_of(*_MODES), "Which half of the roofline to measure.", "all", "gemm|bandwidth|all")
+PROFILE = Setting(
+    "profile",
+    one_of(*_PROFILES),
+    "How much: the judged roofs, the shapes too, or those of every dtype of the device.",
+    "standard",
+    "quick|standard|full",
+)
+DTYPE = Setting(
+    "dtype",
+    some(one_of(*MEASURED_DTYPES)),
+    f"What to multiply, one or several of {', '.join(MEASURED_DTYPES)}. "
+    "Without it bfloat16, or what the device has instead.",
+    metavar="DTYPE",
+    many=True,
+)
+SQUARE = Setting("square", some(_size), "Sizes of square products M=N=K.", metavar="N", many=True)
+M_SWEEP = Setting("m-sweep", some(_size), "Tokens M against the weight shapes of --model.", metavar="M", many=True)
+MODEL = Setting("model", plain_text, "Whose weight shapes to multiply.", DEFAULT_MODEL, "NAME")
+TP = Setting("tp", _size, "Over how many gpus those weights are split.", "1", "N")
+BUFFER_MIB = Setting(
+    "buffer-mib",
+    _size,
+    "Size of each stream buffer in MiB, far beyond the last-level cache or the cache is measured. Given, it makes the "
+    "method custom.",
+    metavar="MIB",
+)
+WARMUP_CALLS = Setting(
+    "warmup",
+    whole_number(at_least=0, at_most=_INT32_MAX),
+    f"Untimed calls before each measurement; without it up to {WARMUP}. Given, it makes the method custom.",
+    metavar="N",
+)
+TIMED_CALLS = Setting(
+    "reps",
+    _size,
+    f"Timed calls; their median is reported. Without it up to {REPS}. Given, it makes the method custom.",
+    metavar="N",
+)
+DEVICE = Setting("device", one_of(*_KINDS), "What to measure; a CPU only when asked for.", "cuda", "cuda|cpu")
+GPUS = Setting("gpus", some(plain_text), "Which gpus, by CUDA number or UUID, or all.", metavar="GPU", many=True)
+
+MEASURING: tuple[Setting[object], ...] = (
+    DEVICE,
+    GPUS,
+    MODE,
+    PROFILE,
+    DTYPE,
+    SQUARE,
+    M_SWEEP,
+    MODEL,
+    TP,
+    BUFFER_MIB,
+    WARMUP_CALLS,
+    TIMED_CALLS,
+)
+
+PEAK_TFLOPS = Setting(
+    "peak-tflops", positive_number, "Dense peak to hold pi against, instead of the published one.", metavar="TFLOPS"
+)
+PEAK_GBPS = Setting(
+    "peak-gbps", positive_number, "Memory bandwidth to hold beta against, instead of the published one.", metavar="GBPS"
+)
+HIDDEN_SIZE = Setting(
+    "hidden-size", _size, "Width d of the model, for T* and the reference workloads.", str(DEFAULT_HIDDEN_SIZE), "D"
+)
+GQA_GROUP = Setting("gqa-group", _size, "Query heads that share a KV head.", str(DEFAULT_GQA_GROUP), "G")
+CSV = Setting("csv", plain_text, "Also write every measured point here; - for standard output.", metavar="PATH")
+JSON = Setting("json", plain_text, "Also write the report here; - for standard output alone.", metavar="PATH")
+
+SHOWING: tuple[Setting[object], ...] = (PEAK_TFLOPS, PEAK_GBPS, HIDDEN_SIZE, GQA_GROUP, CSV, JSON)
+
+CLUSTER = Setting("cluster", plain_text, "Cluster that this node belongs to.", DEFAULT_CLUSTER, "NAME")
+NODE = Setting("node", plain_text, "Name of this node; without it the host's.", metavar="NAME", also=("NODE_NAME",))
+LABEL = Setting("label", _labels, "Label of this node, such as rack=r1; may be repeated.", metavar="K=V", repeats=True)
+
+NAMING: tuple[Setting[object], ...] = (CLUSTER, NODE, LABEL)
+
+SERVER = Setting("server", plain_text, "Address of the fleetridge server.", metavar="URL")
+TOKEN_FILE = Setting("token-file", _path, "File that holds the token.", metavar="PATH")
+ALLOW_PLAIN_HTTP = Setting(
+    "allow-plain-http", switch, "Send the token over plain http beyond this machine.", "no", is_switch=True
+)
+
+DELIVERING: tuple[Setting[object], ...] = (SERVER, TOKEN_FILE, ALLOW_PLAIN_HTTP)
+
+STATE_DIR = Setting(
+    "state-dir",
+    _path,
+    "Folder of spool and locks; without it /var/lib/fleetridge for root, else $XDG_STATE_HOME/fleetridge or "
+    "~/.local/state/fleetridge.",
+    metavar="PATH",
+)
+LOG_FORMAT = Setting("log-format", one_of(*_LOG_FORMATS), "Logs for people or for programs.", "text", "text|json")
+
+COMMON: tuple[Setting[object], ...] = (STATE_DIR, LOG_FORMAT)

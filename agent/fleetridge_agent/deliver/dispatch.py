@@ -1,0 +1,104 @@
+"""Takes reports from the spool to the server, and settles in the spool what became of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fleetridge.report import MAX_REPORTS
+from fleetridge_agent.deliver.client import Delivery
+from fleetridge_agent.deliver.spool import Outgoing, Spool
+from fleetridge_agent.errors import SpoolError
+
+log = logging.getLogger(__name__)
+
+# Of what the spool has collected over days, this much goes in one call: well below what servers and proxies take, so
+# that calls are seldom split, and enough for a day of a large node in a few calls.
+_BATCH_BYTES = 8 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """
+    What became of the reports of one command.
+
+    Attributes:
+        waiting: in the spool, for the next run.
+        lost: that could be neither delivered nor put on disk.
+    """
+
+    delivered: int = 0
+    dead: int = 0
+    lost: int = 0
+    waiting: int = 0
+
+
+def dispatch(
+    deliver: Callable[[Sequence[Outgoing]], Delivery],
+    spool: Spool,
+    fresh: Sequence[Outgoing] = (),
+    *,
+    is_stopped: Callable[[], bool],
+) -> Tally:
+    """
+    Deliver fresh reports in one call, then what earlier runs left behind.
+
+    Ends at the first call that shows that the server is not there or takes no reports, and once `is_stopped` says so;
+    what is left waits in the spool.
+    """
+    delivered = dead = lost = 0
+    for batch in _calls(spool, fresh):
+        delivery = deliver(batch)
+        delivered, dead = delivered + len(delivery.delivered), dead + len(delivery.dead)
+        lost += _settle_all(spool, batch, delivery)
+        if not delivery.go_on or is_stopped():
+            break
+    return Tally(delivered, dead, lost, spool.count())
+
+
+def _calls(spool: Spool, fresh: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    """Reports of each call."""
+    if fresh:
+        yield fresh
+    ids = {report.report_id for report in fresh}
+    yield from _batches(report for report in _pending(spool) if report.report_id not in ids)
+
+
+def _settle_all(spool: Spool, reports: Sequence[Outgoing], delivery: Delivery) -> int:
+    """Settle the reports of one call; how many are lost."""
+    for report in reports:
+        _settle(spool, report, delivery)
+    kept = [report for report in reports if report.report_id in delivery.kept]
+    if kept:
+        log.warning("not delivered, %d of %d: %s", len(kept), len(reports), delivery.reason)
+    return sum(report.path is None for report in kept)
+
+
+def _settle(spool: Spool, report: Outgoing, delivery: Delivery) -> None:
+    if report.report_id in delivery.delivered:
+        spool.remove(report)
+    elif report.report_id in delivery.dead:
+        problem = delivery.dead[report.report_id]
+        log.error("the server will never take report %s: %s", report.report_id, problem)
+        spool.bury(report, problem)
+
+
+def _pending(spool: Spool) -> Iterator[Outgoing]:
+    try:
+        yield from spool.pending()
+    except SpoolError as error:
+        log.warning("%s", error)
+
+
+def _batches(reports: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
+    batch: list[Outgoing] = []
+    size_bytes = 0
+    for report in reports:
+        if batch and (len(batch) == MAX_REPORTS or size_bytes + len(report.body) > _BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(report)
+        size_bytes += len(report.body)
+    if batch:
+        yield batch

@@ -1,0 +1,52 @@
+"""Files that survive a crash: whole or not there, never half."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+# Reports carry nothing secret, but what a node measures is nobody else's business.
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """
+    Write a file so that after a crash it is either whole or absent: temporary file, fsync, rename, fsync of the folder.
+
+    Raises:
+        OSError: the folder cannot be written or the disk is full; nothing is left behind.
+    """
+    path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_and_sync(temporary, content)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk; without it a rename may be undone by a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot do this for folders; then their server decides.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_and_sync(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

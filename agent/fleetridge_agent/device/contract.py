@@ -1,0 +1,211 @@
+"""
+What a sweep needs of a device: the one door between the measuring rooms and the silicon.
+
+    SweepError                      measuring broke off (errors.py)
+    ├── OutOfDeviceMemoryError      this shape or buffer does not fit; smaller ones may
+    ├── UnsupportedError            this device or this torch cannot multiply so; others may work
+    └── DeviceFaultError            the device broke or lied; nothing more can be measured in this process
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from fleetridge.report import Environment, Evidence, Gpu, Regime
+from fleetridge_agent.device.product import Gemm
+from fleetridge_agent.errors import SweepError
+
+DeviceKind = Literal["cuda", "cpu"]
+FillKind = Literal["normal", "zeros"]
+
+Launch = Callable[[], object]
+"""Starts one call of prepared work and returns; on a gpu before the call has run."""
+
+
+class OutOfDeviceMemoryError(SweepError):
+    """The operands do not fit into the memory that is free."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="out_of_memory")
+
+
+class UnsupportedError(SweepError):
+    """The chip or the installed torch has no such product; the message says which and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="unsupported")
+
+
+class DeviceFaultError(SweepError):
+    """
+    The device failed in a way after which its context is lost, or gave a wrong product.
+
+    Attributes:
+        reason: such as `device_fault`, `ecc_uncorrectable` or `wrong_output`.
+    """
+
+    def __init__(self, message: str, *, reason: str = "device_fault") -> None:
+        super().__init__(message, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """
+    What operands hold. Random numbers draw more power than zeros, so the kind is part of what is comparable.
+
+    Attributes:
+        kind: `normal`, or `zeros` to learn whether power limits the device.
+        seed: of the random numbers.
+    """
+
+    kind: FillKind = "normal"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """
+    Readings of one moment; None for each that the driver does not have.
+
+    Attributes:
+        throttle_reasons: names of the reasons that hold the clock down now, None where the driver does not say.
+    """
+
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    throttle_reasons: frozenset[str] | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+
+
+class Telemetry(Protocol):
+    """What can be read of a device while it works, without disturbing it."""
+
+    def sample(self) -> Sample:
+        """Readings of this moment."""
+        ...
+
+    def throttle_ms(self) -> dict[str, float]:
+        """Time that each throttle reason has held so far, by the driver's own counters; empty where it has none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """
+    Who else used the device; counted, never named.
+
+    Attributes:
+        processes: others that were seen before or during the sweep, None where none could have been seen.
+        bytes: memory that they held, None where the driver does not say.
+        signals: what could be read at all, None where nothing was asked.
+    """
+
+    processes: int | None = None
+    bytes: int | None = None
+    signals: tuple[str, ...] | None = None
+
+    @property
+    def contended(self) -> bool | None:
+        """Whether somebody else used the device; None where nobody could tell."""
+        return None if self.processes is None else self.processes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDescription:
+    """
+    What a device says of itself, once, before anything is measured.
+
+    Attributes:
+        gpu: identity; the CPU's own where a CPU is measured.
+        evidence: health readings that do not belong to a phase, such as memory repairs.
+        default_dtype: what is multiplied unless the user chooses.
+        cache_bytes: of the last-level cache.
+        flush_ms: time that emptying that cache takes before each timed call.
+        burst_regime: regime of short measurements with rests between them.
+    """
+
+    kind: DeviceKind
+    gpu: Gpu
+    environment: Environment
+    default_dtype: str
+    cache_bytes: int
+    flush_ms: float
+    burst_regime: Regime
+    evidence: Evidence = field(default_factory=Evidence)
+
+
+class Device(Protocol):
+    """
+    A device under measurement.
+
+    Every method may raise DeviceFaultError; those that allocate, also OutOfDeviceMemoryError and UnsupportedError.
+    """
+
+    @property
+    def description(self) -> DeviceDescription:
+        """Identity, environment and traits."""
+        ...
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """Readings under load, None where there are none."""
+        ...
+
+    def foreign_use(self) -> ForeignUse:
+        """Who else has used the device since before this process touched it."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Memory that could be allocated now."""
+        ...
+
+    def gemm(self, gemm: Gemm, fill: Fill) -> AbstractContextManager[Launch]:
+        """
+        Operands of one product, held while the context is open.
+
+        The weights lie as [N,K] and are multiplied transposed, as inference engines keep them.
+        """
+        ...
+
+    def check_output(self, gemm: Gemm, fill: Fill) -> float:
+        """
+        Multiply once and compare a tile of the product with float64.
+
+        Returns:
+            The largest difference over the largest value of the tile.
+
+        Raises:
+            DeviceFaultError: with reason `wrong_output`, when they differ by more than the dtype allows.
+        """
+        ...
+
+    def streams(self, buffer_bytes: int, fill: Fill) -> AbstractContextManager[Mapping[str, Launch]]:
+        """Three buffers of this size each, held while the context is open, and every stream kernel over them."""
+        ...
+
+    def run(self, launch: Launch, calls: int) -> None:
+        """Make untimed calls and wait for them."""
+        ...
+
+    def time(self, launch: Launch, calls: int) -> tuple[float, ...]:
+        """
+        Time of each call in ms, the last-level cache emptied before each.
+
+        All calls are queued before the device is waited for, so that no gap of the host enters a time.
+        """
+        ...
+
+    def rest(self, seconds: float) -> None:
+        """Leave the device idle, so that clock and power recover."""
+        ...
+
+    def release(self) -> None:
+        """Give memory back that is held for reuse."""
+        ...

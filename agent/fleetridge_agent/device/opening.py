@@ -1,0 +1,125 @@
+"""
+Finds the device to measure.
+
+`visible_gpus()` and `open_device()` are how commands come by one; neither makes a CUDA context on a gpu that is not
+measured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from fleetridge_agent.device.contract import Device, DeviceKind
+from fleetridge_agent.device.cuda_driver import CudaGpu, cuda_gpus
+from fleetridge_agent.errors import NoDeviceError
+from fleetridge_agent.node.host import Host
+from fleetridge_agent.node.nvml import Nvml, NvmlError, open_nvml
+
+# What CUDA says where the true cause is one that NVML knows better.
+_VAGUE_REASONS = frozenset({"no_device", "cuda_unknown_error", "cuda_error"})
+
+# Neither is there a CUDA driver where the gpus are AMD's.
+_NO_DRIVER = "no_driver"
+
+_CPU_HINT = "give --device cpu to measure the CPU instead"
+
+
+def visible_gpus() -> tuple[CudaGpu, ...]:
+    """
+    The gpus that this process may use, by their CUDA numbers; makes no context.
+
+    Raises:
+        NoDeviceError: there are none; the reason says why as exactly as driver and NVML know it.
+    """
+    try:
+        return cuda_gpus()
+    except NoDeviceError as error:
+        if error.reason == _NO_DRIVER and _is_rocm():
+            return _rocm_gpus()
+        raise _better_known(error, _cause_by_nvml() if error.reason in _VAGUE_REASONS else None) from error
+
+
+def open_device(kind: DeviceKind | None = None, which: int | str | None = None) -> Device:
+    """
+    Open one device for measuring.
+
+    Args:
+        kind: None means a gpu; a CPU is measured only when asked for.
+        which: CUDA's number or the UUID of a gpu; None means the first.
+
+    Raises:
+        NoDeviceError: there is no such device, or torch cannot use any.
+        SweepError: the device is there and cannot be used; the reason says why, such as `busy` or `out_of_memory`.
+    """
+    _require_torch()
+    if kind == "cpu":
+        # Here and below: torch takes seconds to import, and commands that measure nothing do without.
+        from fleetridge_agent.device.cpu_device import CpuDevice  # noqa: PLC0415 # as above
+
+        return CpuDevice(Host(), os.environ)
+    gpu = chosen_gpu(visible_gpus(), which)
+    from fleetridge_agent.device.cuda_device import open_cuda  # noqa: PLC0415 # as above
+
+    return open_cuda(gpu, nvml_or_none(), Host(), os.environ)
+
+
+def chosen_gpu(gpus: Sequence[CudaGpu], which: int | str | None) -> CudaGpu:
+    """
+    The gpu with this CUDA number or UUID; the first where none is asked for.
+
+    Raises:
+        NoDeviceError: there is no such gpu; the message lists those that there are.
+    """
+    if which is None:
+        return gpus[0]
+    for gpu in gpus:
+        if which in (gpu.number, gpu.uuid):
+            return gpu
+    there = ", ".join(f"{gpu.number} ({gpu.uuid}, {gpu.device})" for gpu in gpus)
+    raise NoDeviceError(f"no gpu {which} is visible; choose among {there}")
+
+
+def nvml_or_none() -> Nvml | None:
+    """NVML, None where it cannot be used; then everything that it would say is unknown."""
+    try:
+        return open_nvml()
+    except NvmlError:
+        return None
+
+
+def _cause_by_nvml() -> tuple[str, str] | None:
+    """Reason and sentence, None where NVML knows of no trouble."""
+    try:
+        cards = open_nvml().cards()
+    except NvmlError as error:
+        return error.reason, str(error)
+    if cards and all(card.is_split and not list(card.slices()) for card in cards):
+        return "mig_without_slice", "every gpu is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`)"
+    return None
+
+
+def _better_known(error: NoDeviceError, cause: tuple[str, str] | None) -> NoDeviceError:
+    reason, sentence = cause or (error.reason, str(error))
+    return NoDeviceError(f"{sentence}; {_CPU_HINT}", reason=reason)
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415 # see open_device
+    except ImportError as error:
+        raise NoDeviceError(
+            f"torch cannot be imported ({error}); install fleetridge[agent]", reason="torch_missing"
+        ) from error
+
+
+def _is_rocm() -> bool:
+    from fleetridge_agent.device.rocm import is_rocm  # noqa: PLC0415 # see open_device
+
+    return is_rocm()
+
+
+def _rocm_gpus() -> tuple[CudaGpu, ...]:
+    from fleetridge_agent.device.rocm import rocm_gpus  # noqa: PLC0415 # see open_device
+
+    return rocm_gpus()

@@ -1,0 +1,142 @@
+"""
+Operands and kernels in torch, the same for a gpu and a CPU.
+
+Imported by the rooms of devices only, as torch takes seconds to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fleetridge_agent.device.contract import Fill, Launch
+from fleetridge_agent.device.product import Gemm
+from fleetridge_agent.measure.stream import STREAM_DTYPE
+
+# STREAM's own factor; any but 0 and 1 costs a multiplication.
+_TRIAD_FACTOR = 3.0
+
+# int8 operands are normal numbers too, scaled so that one in 14,000 meets the limit of the type.
+_INT8_SCALE = 32.0
+_INT8_LIMIT = 127
+
+# Random numbers of a stream buffer repeat after this many: drawing gigabytes of them takes a CPU half a minute.
+_STREAM_BLOCK = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class GemmOperands:
+    """
+    One product, ready to be made.
+
+    Attributes:
+        a: [M,K].
+        b: the weights, [N,K].
+        launch: starts a·bᵀ and gives back the tensor that holds it.
+        poison: makes sure that no earlier product is left where the next will lie.
+    """
+
+    a: torch.Tensor
+    b: torch.Tensor
+    launch: Callable[[], torch.Tensor]
+    poison: Launch
+
+
+def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
+    """Allocate and fill the operands of a product."""
+    generator = torch.Generator(device).manual_seed(fill.seed)
+    a = _filled((gemm.m, gemm.k), gemm.product.dtype, fill, generator)
+    b = _filled((gemm.n, gemm.k), gemm.product.dtype, fill, generator)
+    if gemm.product.dtype == "float8_e4m3fn":
+        return _scaled_product(gemm, a, b)
+    out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.product.out_dtype), device=device)
+    multiply: Any = torch._int_mm if gemm.product.dtype == "int8" else torch.mm  # noqa: SLF001 # torch's only int8 GEMM
+    return GemmOperands(a, b, lambda: multiply(a, b.t(), out=out), lambda: out.fill_(_poison(out.dtype)))
+
+
+def _scaled_product(gemm: Gemm, a: torch.Tensor, b: torch.Tensor) -> GemmOperands:
+    """Float8 with one scale a tensor, which torch writes to a tensor of its own."""
+    one = torch.ones((), dtype=torch.float32, device=a.device)
+    out_dtype = _torch_dtype(gemm.product.out_dtype)
+
+    def launch() -> torch.Tensor:
+        product: Any = torch._scaled_mm(  # noqa: SLF001 # torch's only float8 GEMM before 2.15
+            a,
+            b.t(),
+            scale_a=one,
+            scale_b=one,
+            out_dtype=out_dtype,
+            use_fast_accum=bool(gemm.product.fast_accumulation),
+        )
+        # torch 2.4 gives back the largest absolute value as well.
+        tensor: torch.Tensor = product[0] if isinstance(product, tuple) else product
+        return tensor
+
+    def poison() -> None:
+        # The allocator hands the memory that was freed last to the next product of the same size.
+        torch.full((gemm.m, gemm.n), torch.nan, dtype=out_dtype, device=a.device)
+
+    return GemmOperands(a, b, launch, poison)
+
+
+def stream_launches(buffer_bytes: int, fill: Fill, device: torch.device) -> dict[str, Launch]:
+    """Every stream kernel over three buffers, of which only the third is ever written."""
+    a, b, c = (_stream_buffer(buffer_bytes, Fill(fill.kind, fill.seed + number), device) for number in range(3))
+    total = torch.empty((), dtype=a.dtype, device=device)
+    return {
+        "read": lambda: torch.sum(a, dim=0, out=total),
+        "write": lambda: c.fill_(_TRIAD_FACTOR),
+        "copy": lambda: c.copy_(a),
+        "add": lambda: torch.add(a, b, out=c),
+        "triad": lambda: torch.add(a, b, alpha=_TRIAD_FACTOR, out=c),
+    }
+
+
+def flush_launch(buffer_bytes: int, device: torch.device) -> Launch:
+    """
+    Emptying of a cache that a buffer of this size exceeds.
+
+    It reads: lines that it had written would have to leave the cache while the next call is timed, at its cost.
+    """
+    buffer = _stream_buffer(buffer_bytes, Fill(), device)
+    total = torch.empty((), dtype=buffer.dtype, device=device)
+    return lambda: torch.sum(buffer, dim=0, out=total)
+
+
+def _filled(shape: Sequence[int], dtype: str, fill: Fill, generator: torch.Generator) -> torch.Tensor:
+    stored = _torch_dtype(dtype)
+    if fill.kind == "zeros":
+        return torch.zeros(shape, dtype=stored, device=generator.device)
+    # Neither float8 nor int8 can be drawn; bfloat16 holds every value of both.
+    drawn = torch.bfloat16 if dtype in {"float8_e4m3fn", "int8"} else stored
+    numbers = torch.randn(shape, generator=generator, dtype=drawn, device=generator.device)
+    if dtype == "int8":
+        numbers.mul_(_INT8_SCALE).round_().clamp_(-_INT8_LIMIT, _INT8_LIMIT)
+    return numbers.to(stored)
+
+
+def _stream_buffer(buffer_bytes: int, fill: Fill, device: torch.device) -> torch.Tensor:
+    dtype = _torch_dtype(STREAM_DTYPE)
+    buffer = torch.empty(buffer_bytes // dtype.itemsize, dtype=dtype, device=device)
+    generator = torch.Generator(device).manual_seed(fill.seed)
+    block = _filled((min(_STREAM_BLOCK, buffer.numel()),), STREAM_DTYPE, fill, generator)
+    for start in range(0, buffer.numel(), block.numel()):
+        part = buffer[start : start + block.numel()]
+        part.copy_(block[: part.numel()])
+    return buffer
+
+
+def _torch_dtype(name: str) -> torch.dtype:
+    """Element in memory: TF32 is a way to multiply float32."""
+    dtype = getattr(torch, "float32" if name == "tf32" else name)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{name} is no dtype of torch")
+    return dtype
+
+
+def _poison(dtype: torch.dtype) -> float:
+    """A value that no product can have."""
+    return torch.nan if dtype.is_floating_point else torch.iinfo(dtype).min

@@ -1,0 +1,100 @@
+"""
+Errors of the agent, each with the exit code that it ends the program with.
+
+    AgentError                    1  something failed
+    ├── UsageError                2  an option, a variable or a file named by one is wrong
+    ├── NoDeviceError             3  there is nothing to measure here
+    ├── SkippedError              4  nothing was measured on purpose
+    │   ├── AlreadyRunningError
+    │   └── DeviceBusyError
+    ├── SweepError                1  measuring broke off
+    └── SpoolError                1  the state directory cannot be used
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the program ends with; never a count."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NO_DEVICE = 3
+    SKIPPED = 4
+    DEAD_LETTERED = 5
+
+
+class AgentError(Exception):
+    """
+    Base of all errors that the agent expects; the message is a sentence that names the remedy.
+
+    Attributes:
+        exit_code: of the program when the error ends it.
+        reason: word for the `reason` of a report, where one is sent.
+    """
+
+    exit_code = ExitCode.FAILED
+    reason = "failed"
+
+
+class UsageError(AgentError):
+    """An option or variable has a wrong value; the message begins with its name."""
+
+    exit_code = ExitCode.USAGE
+    reason = "usage"
+
+
+class NoDeviceError(AgentError):
+    """
+    There is no device to measure.
+
+    Attributes:
+        reason: such as `no_device`, `nvml_unknown_error`, `driver_library_mismatch` or `cuda_not_ready`.
+    """
+
+    exit_code = ExitCode.NO_DEVICE
+
+    def __init__(self, message: str, *, reason: str = "no_device") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SkippedError(AgentError):
+    """Nothing was measured, on purpose."""
+
+    exit_code = ExitCode.SKIPPED
+    reason = "skipped"
+
+
+class AlreadyRunningError(SkippedError):
+    """Another agent holds the lock of this node or gpu."""
+
+    reason = "already_running"
+
+
+class DeviceBusyError(SkippedError):
+    """Somebody else uses the gpu."""
+
+    reason = "busy"
+
+
+class SweepError(AgentError):
+    """
+    Measuring broke off.
+
+    Attributes:
+        reason: such as `crashed`, `out_of_memory`, `timed_out` or `preempted`.
+    """
+
+    def __init__(self, message: str, *, reason: str = "crashed") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SpoolError(AgentError):
+    """The state directory cannot be read or written (read-only, full, not ours)."""
+
+    reason = "spool_unavailable"

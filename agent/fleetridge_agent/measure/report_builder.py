@@ -1,0 +1,118 @@
+"""Wire reports from what a sweep measured, or from why there was none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+
+import fleetridge
+from fleetridge.report import SCHEMA_VERSION, Agent, Environment, Gpu, Node, Outcome, Report, Run
+from fleetridge.terminal_text import shortened, visible
+from fleetridge.uuid7 import uuid7
+from fleetridge_agent.device.contract import Device
+from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
+from fleetridge_agent.measure.sweep import Failure, Note, SweepResult
+from fleetridge_agent.measure.sweep_options import SweepOptions
+
+# Well inside what the contract takes, and more than anybody reads.
+_LONGEST_DETAIL = 2000
+
+
+def build_report(
+    result: SweepResult,
+    device: Device,
+    *,
+    run: Run,
+    node: Node,
+    options: SweepOptions,
+    arguments: Sequence[str] = (),
+) -> Report:
+    """
+    Report of one sweep: measured, or unsupported or failed where it measured nothing or broke.
+
+    A sweep that broke keeps the points and roofs that it had.
+    """
+    outcome, reason, detail = _outcome(result)
+    description = device.description
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        report_id=uuid7(),
+        measured_from=result.measured_from,
+        measured_to=result.measured_to,
+        run=run,
+        outcome=outcome,
+        reason=reason,
+        detail=one_line(detail),
+        agent=_agent(options, arguments),
+        node=node,
+        gpu=description.gpu,
+        environment=description.environment,
+        evidence=result.evidence,
+        sweep=result.sweep,
+        points=result.points,
+        roofs=result.roofs,
+    )
+
+
+def build_refusal(
+    outcome: Outcome,
+    failure: Failure,
+    *,
+    run: Run,
+    node: Node,
+    options: SweepOptions,
+    gpu: Gpu | None = None,
+    environment: Environment | None = None,
+    arguments: Sequence[str] = (),
+) -> Report:
+    """Report of a gpu, or of the node where `gpu` is None, that was not measured: skipped, unsupported or failed."""
+    now = datetime.now(timezone.utc)
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        report_id=uuid7(),
+        measured_from=now,
+        measured_to=now,
+        run=run,
+        outcome=outcome,
+        reason=failure.reason,
+        detail=one_line(failure.detail),
+        agent=_agent(options, arguments),
+        node=node,
+        gpu=gpu,
+        environment=environment or Environment(),
+    )
+
+
+def one_line(text: str | None) -> str | None:
+    """Text of a driver or of torch as one printable line of bounded length; None stays None."""
+    return shortened(visible(" ".join(text.split())), _LONGEST_DETAIL) if text else None
+
+
+def summary(notes: Iterable[Note]) -> str | None:
+    """What was left out and why, each reason once with what it hit; None where there is nothing to say."""
+    hit: dict[str, list[str]] = defaultdict(list)
+    for note in notes:
+        hit[note.detail].append(note.what)
+    return "; ".join(f"{', '.join(whats)}: {detail}" for detail, whats in hit.items()) or None
+
+
+def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
+    """Outcome, reason and detail."""
+    notes = summary(result.notes)
+    if result.failure is not None:
+        return "failed", result.failure.reason, result.failure.detail
+    if result.points:
+        return "measured", None, notes
+    if all(note.reason == "unsupported" for note in result.notes):
+        return "unsupported", "dtype_unsupported", notes or "nothing was asked for"
+    return "failed", "out_of_memory", notes
+
+
+def _agent(options: SweepOptions, arguments: Sequence[str]) -> Agent:
+    return Agent(
+        version=fleetridge.__version__,
+        protocol_version=PROTOCOL_VERSION,
+        method=options.method,
+        arguments=tuple(arguments),
+    )

@@ -1,0 +1,55 @@
+"""What a user can choose of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fleetridge.weight_shapes import DEFAULT_MODEL
+from fleetridge_agent.device.contract import Fill
+from fleetridge_agent.measure.protocol import REPS, WARMUP
+
+Mode = Literal["gemm", "bandwidth", "all"]
+Profile = Literal["quick", "standard", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """
+    Options of a sweep; None stands for what the protocol and the device's kind provide.
+
+    Attributes:
+        mode: which half of the roofline to measure.
+        profile: `quick` measures the judged roofs only, `standard` the shapes too, `full` those of every dtype that the
+            device can multiply. The judged roofs are measured alike in all three.
+        dtypes: what to multiply; none given means the device's default.
+        square: sizes of the square products M=N=K.
+        m_sweep: rows M (tokens) of the products with the model's weights.
+        model, tensor_parallel: whose weight shapes, and over how many gpus they are split.
+        buffer_mib: size of each stream buffer.
+        warmup, reps: untimed and timed calls; where given they are made in full, however long they take.
+        fill: what operands hold.
+    """
+
+    mode: Mode = "all"
+    profile: Profile = "standard"
+    dtypes: tuple[str, ...] = ()
+    square: tuple[int, ...] | None = None
+    m_sweep: tuple[int, ...] | None = None
+    model: str = DEFAULT_MODEL
+    tensor_parallel: int = 1
+    buffer_mib: int | None = None
+    warmup: int | None = None
+    reps: int | None = None
+    fill: Fill = field(default_factory=Fill)
+
+    @property
+    def method(self) -> Literal["standard", "custom"]:
+        """Whether the judged roofs are measured as every agent of this protocol does; the seed does not matter."""
+        is_standard = (
+            self.buffer_mib is None
+            and self.warmup in (None, WARMUP)
+            and self.reps in (None, REPS)
+            and self.fill.kind == "normal"
+        )
+        return "standard" if is_standard else "custom"

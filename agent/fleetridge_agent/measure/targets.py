@@ -1,0 +1,70 @@
+"""Which devices a command measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleetridge.report import Gpu
+from fleetridge_agent.device.contract import DeviceKind
+from fleetridge_agent.device.cuda_driver import CudaGpu
+from fleetridge_agent.device.opening import chosen_gpu, visible_gpus
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """
+    One device to measure.
+
+    Attributes:
+        gpu: None where the CPU is measured.
+    """
+
+    kind: DeviceKind
+    gpu: CudaGpu | None = None
+
+    @property
+    def which(self) -> int | str | None:
+        """What `open_device` knows it by: the UUID, else CUDA's number."""
+        return None if self.gpu is None else self.gpu.uuid or self.gpu.number
+
+    @property
+    def identity(self) -> Gpu | None:
+        """What is known of it before it is opened, for the report of one that cannot be; None for the CPU."""
+        if self.gpu is None:
+            return None
+        return Gpu(
+            uuid=self.gpu.uuid,
+            pci_bus_id=self.gpu.pci_bus_id,
+            device=self.gpu.device,
+            mig_profile=self.gpu.mig_profile,
+        )
+
+    def __str__(self) -> str:
+        if self.gpu is None:
+            return "CPU"
+        return f"{self.gpu.device or 'gpu'} ({self.gpu.uuid or self.gpu.pci_bus_id or self.gpu.number})"
+
+
+def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence[str]) -> tuple[Target, ...]:
+    """
+    Devices to measure, each once, in the order asked for.
+
+    Args:
+        kind: whether to measure the CPU or gpus.
+        chosen: CUDA numbers and UUIDs, or `all`; None for the default.
+        default: what stands for no choice.
+
+    Raises:
+        NoDeviceError: there is no gpu, or not one that was chosen.
+    """
+    if kind == "cpu":
+        return (Target("cpu"),)
+    there = visible_gpus()
+    wanted = default if chosen is None else chosen
+    if ALL in wanted:
+        return tuple(Target("cuda", gpu) for gpu in there)
+    gpus = [chosen_gpu(there, int(word) if word.isdecimal() else word) for word in wanted]
+    return tuple(Target("cuda", gpu) for gpu in dict.fromkeys(gpus))

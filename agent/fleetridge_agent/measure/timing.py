@@ -1,0 +1,85 @@
+"""Statistics of repeated calls, and how many of them fit into a time; no device, no clock."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Quartiles need two samples.
+_FEWEST_FOR_SPREAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """
+    How long one call takes.
+
+    Attributes:
+        ms: median, so that one wild sample does not move it.
+        spread: interquartile range over the median, as a fraction; None where a single sample has none.
+        reps: samples behind it.
+    """
+
+    ms: float
+    spread: float | None
+    reps: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTiming:
+    """
+    How long one call takes, measured in blocks.
+
+    Attributes:
+        whole: median of the blocks' medians; spread and number over all samples.
+        first_ms, last_ms: medians of the first and last block, whose ratio shows a device that slows down.
+    """
+
+    whole: Timing
+    first_ms: float
+    last_ms: float
+
+
+def timing_of(samples_ms: Sequence[float]) -> Timing:
+    """
+    Timing of one row of samples.
+
+    Raises:
+        ValueError: there are none, or their median is not above zero, which no call's can be.
+    """
+    ms = statistics.median(samples_ms)
+    if not ms > 0:
+        raise ValueError(f"calls cannot take {ms} ms; the timer of this device is broken")
+    return Timing(ms, _spread(samples_ms, ms), len(samples_ms))
+
+
+def timing_of_blocks(blocks_ms: Sequence[Sequence[float]]) -> BlockTiming:
+    """Timing of blocks of samples, in the order in which they were taken; raises as `timing_of` does."""
+    medians_ms = [timing_of(block).ms for block in blocks_ms]
+    ms = statistics.median(medians_ms)
+    samples_ms = [sample for block in blocks_ms for sample in block]
+    return BlockTiming(Timing(ms, _spread(samples_ms, ms), len(samples_ms)), medians_ms[0], medians_ms[-1])
+
+
+def _spread(samples_ms: Sequence[float], ms: float) -> float | None:
+    if len(samples_ms) < _FEWEST_FOR_SPREAD:
+        return None
+    lower, _, upper = statistics.quantiles(samples_ms, n=4, method="inclusive")
+    return (upper - lower) / ms
+
+
+def calls_that_fit(call_ms: float, *, budget_ms: float, at_least: int, at_most: int) -> int:
+    """Number of calls that a time has room for, within bounds that win over the time."""
+    return max(at_least, min(at_most, int(budget_ms / call_ms)))
+
+
+def queue_lengths(calls: int, *, call_ms: float, limit_ms: float) -> tuple[int, ...]:
+    """
+    Calls of each queue, so that no queue holds more work than the limit unless a single call does.
+
+    The lengths differ by one at most: a short last queue would be measured under other conditions than the rest.
+    """
+    longest = max(1, int(limit_ms / call_ms))
+    queues = -(-calls // longest)
+    return tuple(calls // queues + (position < calls % queues) for position in range(queues))

@@ -1,0 +1,1 @@
+"""What the host and its driver say of themselves: environment, roster, telemetry, other users."""

@@ -1,0 +1,114 @@
+"""Measured points as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleetridge.quantities import MISSING, binary_size, percent, significant
+from fleetridge.report import GemmPoint, Report, StreamPoint
+from fleetridge.roofline import attainable_tflops, bound_by
+from fleetridge.text_table import Column, text_table
+from fleetridge_agent.output.achieved import Achieved
+from fleetridge_agent.output.point_groups import gemms_of, intensity, streams_of
+
+# What each stream does, in words that let its bytes be counted by hand.
+_STREAMS = {
+    "read": "1 read",
+    "write": "1 write",
+    "copy": "1 read + 1 write",
+    "add": "2 reads + 1 write",
+    "triad": "2 reads + 1 write",
+}
+
+_RATES = (Column("time", "ms"), Column("spread", "%"), Column("rate", "TFLOP/s"), Column("I", "FLOP/byte"))
+_BOUND_BY = Column("bound by", align="left")
+_OF_ROOF = Column("of roof", "%")
+
+
+def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
+    """Square products M=N=K of one way to multiply; empty where none was measured."""
+    points = gemms_of(report.points, roofs.multiplication, "square")
+    rows = [[str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs)] for point in points]
+    title = f"Square GEMM, {roofs.multiplication}, measured"
+    return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF), rows, title, width)
+
+
+def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
+    """Products with a model's weights, one row a shape and number of tokens M; empty where none was measured."""
+    points = gemms_of(report.points, roofs.multiplication, "skinny")
+    rows = [
+        [point.label or MISSING, str(point.K), str(point.N), str(point.M), *_rates(point), _of_roof(point, roofs)]
+        for point in points
+    ]
+    columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF)
+    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.multiplication}, measured", width)
+
+
+def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
+    """Products that decide the compute roofs; empty where none was measured."""
+    points = gemms_of(report.points, roofs.multiplication, "reference", "best")
+    rows = [
+        [point.label or MISSING, str(point.M), str(point.K), str(point.N), *_rates(point), _mhz(point)]
+        for point in points
+    ]
+    columns = (Column("shape"), Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"))
+    return _table(columns, rows, f"Reference shapes, {roofs.multiplication}, measured", width)
+
+
+def stream_table(report: Report, *, width: int) -> str:
+    """Streaming kernels; empty where none was measured."""
+    rows = [_stream_row(point) for point in streams_of(report.points)]
+    columns = (
+        Column("kernel"),
+        Column("traffic", align="left"),
+        Column("moved"),
+        Column("time", "ms"),
+        Column("spread", "%"),
+        Column("rate", "GB/s"),
+    )
+    return _table(columns, rows, "Streaming kernels, measured", width)
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str, width: int) -> str:
+    return text_table(columns, rows, title=title, width=width) if rows else ""
+
+
+def _rates(point: GemmPoint) -> list[str]:
+    return [significant(point.ms), _spread(point), significant(point.derived_tflops), significant(intensity(point))]
+
+
+def _bound_by(point: GemmPoint, roofs: Achieved) -> str:
+    """Roof that limits a product; nothing without both roofs."""
+    return "" if roofs.ridge is None else bound_by(intensity(point), roofs.ridge)
+
+
+def _of_roof(point: GemmPoint, roofs: Achieved) -> str:
+    """Share that a product reached of the roof that limits it, in per cent; nothing without both roofs."""
+    if roofs.beta is None:
+        return ""
+    limit_tflops = attainable_tflops(intensity(point), pi_tflops=roofs.pi.value, beta_gbps=roofs.beta.value)
+    return _per_cent(point.derived_tflops / limit_tflops)
+
+
+def _stream_row(point: StreamPoint) -> list[str]:
+    return [
+        point.kernel,
+        _STREAMS.get(point.kernel, ""),
+        binary_size(point.bytes),
+        significant(point.ms),
+        _spread(point),
+        significant(point.derived_gbps),
+    ]
+
+
+def _spread(point: GemmPoint | StreamPoint) -> str:
+    return MISSING if point.spread is None else _per_cent(point.spread)
+
+
+def _per_cent(share: float) -> str:
+    """Share in per cent without the sign, for a column whose head has it."""
+    return percent(share).removesuffix(" %")
+
+
+def _mhz(point: GemmPoint) -> str:
+    return MISSING if point.sm_clock_mhz is None else f"{point.sm_clock_mhz:.0f}"

@@ -1,0 +1,301 @@
+"""`fleetridge-agent run` and `flush`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fleetridge.report import Report
+from fleetridge_agent.deliver.spool import Spool
+from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, SpoolError
+from fleetridge_agent.lock import node_lock
+from support.agent_commands import AgentNode, Ended, all_created, answered, at_step, scripted_gpu
+
+Agent = Callable[..., Ended]
+
+RUN = ("run", "--server", "https://f.example", "--square", "512", "--m-sweep", "1")
+FLUSH = ("flush", "--server", "https://f.example")
+
+
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("connection refused", request=request)
+
+
+def test_every_gpu_of_the_node_is_measured_and_delivered_in_one_call(agent: Agent, node: AgentNode) -> None:
+    ended = agent(*RUN)
+    (reports,) = node.posted
+
+    assert ended.code == 0
+    assert [report["gpu"]["uuid"] for report in reports] == ["GPU-a", "GPU-b"]
+    assert len({report["run"]["run_id"] for report in reports}) == 1
+    assert not node.spooled
+
+
+def test_the_outcome_of_each_gpu_is_printed(agent: Agent) -> None:
+    ended = agent(*RUN)
+
+    assert [line.split()[0] for line in ended.stdout.splitlines()[3:]] == ["GPU-a", "GPU-b"]
+    assert "reports delivered: 2" in ended.stderr
+
+
+def test_what_is_posted_is_a_report_of_this_node(agent: Agent, node: AgentNode) -> None:
+    agent(*RUN, "--cluster", "east", "--label", "rack=r1")
+    report = Report.model_validate(node.posted[0][0])
+
+    assert (report.node.cluster, report.node.name, report.node.labels) == ("east", "n1", {"rack": "r1"})
+    assert report.run.kind == "cron"
+    assert report.agent.arguments == ("run", "--square", "512", "--m-sweep", "1")
+
+
+def test_reports_are_on_disk_before_they_are_sent(agent: Agent, node: AgentNode) -> None:
+    on_disk: list[bytes] = []
+
+    def server(request: httpx.Request) -> httpx.Response:
+        on_disk.extend(path.read_bytes() for path in node.spooled)
+        return all_created(request)
+
+    node.server = server
+    agent(*RUN)
+
+    assert [json.loads(body) for body in on_disk] == node.posted[0]
+
+
+def test_a_gpus_report_is_on_disk_before_the_next_gpu_is_touched(agent: Agent, node: AgentNode) -> None:
+    seen: list[int] = []
+    node.devices["GPU-b"] = scripted_gpu("GPU-b", on_step=lambda: seen.append(len(node.spooled)))
+    agent(*RUN)
+
+    assert set(seen) == {1}
+
+
+def test_without_a_server_in_reach_reports_wait_and_that_is_no_failure(agent: Agent, node: AgentNode) -> None:
+    node.server = unreachable
+    ended = agent(*RUN)
+
+    assert ended.code == 0
+    assert len(node.spooled) == 2
+    assert "warning: not delivered, 2 of 2: https://f.example cannot be reached" in ended.stderr
+    assert "flush`: 2" in ended.stderr
+
+
+def test_the_next_run_delivers_its_own_reports_first_and_then_what_waited(agent: Agent, node: AgentNode) -> None:
+    node.server = unreachable
+    agent(*RUN)
+    waiting = [json.loads(path.read_bytes())["report_id"] for path in node.spooled]
+    node.server, node.posts = all_created, []
+    ended = agent(*RUN)
+    own, earlier = node.posted
+
+    assert ended.code == 0
+    assert [report["report_id"] for report in earlier] == waiting
+    assert not set(waiting) & {report["report_id"] for report in own}
+    assert not node.spooled
+
+
+def test_flush_delivers_what_waited_and_measures_nothing(agent: Agent, node: AgentNode) -> None:
+    node.server = unreachable
+    agent(*RUN)
+    node.server, node.posts = all_created, []
+    node.devices = {}
+    ended = agent(*FLUSH)
+
+    assert ended.code == 0
+    assert [len(reports) for reports in node.posted] == [2]
+    assert not node.spooled
+    assert ended.stdout == ""
+
+
+def test_flush_of_an_empty_spool_asks_nobody(agent: Agent, node: AgentNode) -> None:
+    assert agent(*FLUSH).code == 0
+    assert not node.posts
+
+
+def test_a_conflict_or_rejection_is_a_dead_letter_and_an_exit_code_of_its_own(agent: Agent, node: AgentNode) -> None:
+    node.server = answered({"GPU-a": "rejected", "GPU-b": "created"})
+    ended = agent(*RUN)
+    (letter,) = (node.state_dir / "dead-letter").glob("*.json")
+
+    assert ended.code == 5
+    assert json.loads(letter.read_bytes())["gpu"]["uuid"] == "GPU-a"
+    assert not node.spooled
+
+
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 413, 422, 429, 500, 503])
+def test_no_status_of_a_call_makes_a_dead_letter(agent: Agent, node: AgentNode, status: int) -> None:
+    node.server = lambda _: httpx.Response(status)
+    ended = agent(*RUN)
+
+    assert ended.code == 0
+    assert len(node.spooled) == 2
+    assert not (node.state_dir / "dead-letter").exists()
+
+
+def test_a_lost_answer_is_followed_by_the_same_bytes(agent: Agent, node: AgentNode) -> None:
+    answers = iter([httpx.Response(200, content=b'{"results": [{"rep'), None])
+    node.server = lambda request: next(answers) or answered("duplicate")(request)
+    ended = agent(*RUN)
+
+    assert ended.code == 0
+    assert node.posted[0] == node.posted[1]
+    assert not node.spooled
+
+
+def test_an_unusable_state_directory_is_said_and_reports_are_sent_from_memory(
+    agent: Agent, node: AgentNode, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    ended = agent(*RUN, "--state-dir", str(tmp_path / "file"))
+
+    assert ended.code == 0
+    assert len(node.posted[0]) == 2
+    assert "from memory" in ended.stderr
+
+
+def test_reports_that_fit_neither_disk_nor_server_are_lost_and_that_is_a_failure(
+    agent: Agent, node: AgentNode, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    node.server = unreachable
+    ended = agent(*RUN, "--state-dir", str(tmp_path / "file"))
+
+    assert ended.code == 1
+    assert "error: reports that are lost, neither delivered nor on disk: 2" in ended.stderr
+
+
+def test_a_second_run_on_the_node_says_so_and_measures_nothing(agent: Agent, node: AgentNode) -> None:
+    with node_lock(node.state_dir, "n1"):
+        ended = agent(*RUN)
+    ((report,),) = node.posted
+
+    assert ended.code == 4
+    assert (report["outcome"], report["reason"], "gpu" in report) == ("skipped", "already_running", False)
+    assert not node.touched("GPU-a")
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [("nvml_unknown_error", "failed"), ("cuda_not_ready", "failed"), ("mig_without_slice", "unsupported")],
+)
+def test_a_node_that_cannot_be_measured_reports_why(agent: Agent, node: AgentNode, reason: str, outcome: str) -> None:
+    node.no_gpu = NoDeviceError("the driver is in trouble; see to it", reason=reason)
+    ended = agent(*RUN)
+    ((report,),) = node.posted
+
+    assert ended.code == 3
+    assert (report["outcome"], report["reason"]) == (outcome, reason)
+    assert report["detail"] == "the driver is in trouble; see to it"
+
+
+def test_a_gpu_that_cannot_be_opened_has_a_report_of_its_own(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = NoDeviceError("gpu 0 cannot be used", reason="device_fault")
+    ended = agent(*RUN)
+    broken, healthy = node.posted[0]
+
+    assert ended.code == 3
+    assert (broken["gpu"]["uuid"], broken["outcome"], broken["reason"]) == ("GPU-a", "failed", "device_fault")
+    assert healthy["outcome"] == "measured"
+
+
+def test_only_when_every_gpu_is_skipped_is_the_run_skipped(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = DeviceBusyError("somebody uses it")
+
+    assert agent(*RUN).code == 0
+
+    node.devices["GPU-b"] = DeviceBusyError("somebody uses it")
+
+    assert agent(*RUN).code == 4
+
+
+def test_a_gpu_that_breaks_fails_the_run_and_its_points_are_delivered(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", fault_at=6)
+    ended = agent(*RUN)
+
+    assert ended.code == 1
+    assert [report["outcome"] for report in node.posted[0]] == ["failed", "measured"]
+    assert node.posted[0][0]["points"]
+
+
+def test_a_signal_delivers_or_spools_what_was_measured_so_far(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", on_step=at_step(3, lambda: signal.raise_signal(signal.SIGTERM)))
+    node.server = unreachable
+    ended = agent(*RUN)
+    (waiting,) = [json.loads(path.read_bytes()) for path in node.spooled]
+
+    assert ended.code == 1
+    assert (waiting["outcome"], waiting["reason"]) == ("failed", "preempted")
+    assert waiting["points"]
+    assert len(node.posts) == 1
+    assert not node.touched("GPU-b")
+
+
+@pytest.mark.parametrize("command", [RUN[:1], FLUSH[:1]])
+def test_without_a_server_it_is_a_wrong_call(agent: Agent, command: tuple[str, ...]) -> None:
+    ended = agent(*command)
+
+    assert ended.code == 2
+    assert "--server is needed; give it or set FLEETRIDGE_SERVER" in ended.stderr
+
+
+def test_the_token_comes_from_a_file(agent: Agent, node: AgentNode, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("frt_abc\n")
+    agent(*RUN, "--token-file", str(tmp_path / "token"))
+
+    assert node.posts[0].headers["authorization"] == "Bearer frt_abc"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"two\nlines", b"\xff\xfe", b"x" * 5000])
+def test_a_file_without_a_token_is_a_wrong_call_and_is_not_repeated(
+    agent: Agent, node: AgentNode, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "token").write_bytes(content)
+    ended = agent(*RUN, "--token-file", str(tmp_path / "token"))
+
+    assert ended.code == 2
+    assert "--token-file" in ended.stderr
+    assert "two" not in ended.stderr
+    assert not node.posts
+
+
+def test_a_token_file_that_is_not_there_is_a_wrong_call(agent: Agent, tmp_path: Path) -> None:
+    ended = agent(*RUN, "--token-file", str(tmp_path / "absent"))
+
+    assert ended.code == 2
+    assert "--token-file: cannot read" in ended.stderr
+
+
+def test_a_token_is_not_sent_in_the_clear_unless_that_is_asked_for(
+    agent: Agent, node: AgentNode, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("frt_abc")
+    plain = ("run", "--server", "http://f.example", *RUN[3:], "--token-file", str(tmp_path / "token"))
+
+    assert agent(*plain).code == 2
+    assert not node.posts
+    assert agent(*plain, "--allow-plain-http").code == 0
+    assert node.posts
+
+
+def test_the_token_is_in_no_log_report_or_file(agent: Agent, node: AgentNode, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("frt_secret")
+    node.server = lambda _: httpx.Response(401)
+    ended = agent(*RUN, "--token-file", str(tmp_path / "token"))
+
+    assert "frt_secret" not in ended.stdout + ended.stderr
+    assert all(b"frt_secret" not in path.read_bytes() for path in node.state_dir.rglob("*") if path.is_file())
+
+
+def test_a_spool_that_cannot_be_listed_is_said(agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Spool) -> list[Path]:
+        raise SpoolError("cannot use the spool; look at the disk")
+
+    monkeypatch.setattr(Spool, "pending", broken)
+    ended = agent(*RUN)
+
+    assert ended.code == 0
+    assert "cannot use the spool" in ended.stderr
+    assert len(node.posted[0]) == 2

@@ -1,0 +1,75 @@
+"""Locks on nodes and gpus."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleetridge_agent.errors import AlreadyRunningError, ExitCode
+from fleetridge_agent.lock import gpu_lock, node_lock
+
+
+def test_a_second_agent_on_a_node_is_told_that_one_is_running(tmp_path: Path) -> None:
+    with (
+        node_lock(tmp_path, "n1"),
+        pytest.raises(AlreadyRunningError, match="node n1") as refusal,
+        node_lock(tmp_path, "n1"),
+    ):
+        pass
+
+    assert refusal.value.exit_code == ExitCode.SKIPPED
+    assert refusal.value.reason == "already_running"
+
+
+def test_a_lock_is_free_once_its_holder_is_done(tmp_path: Path) -> None:
+    with node_lock(tmp_path, "n1"):
+        pass
+    with node_lock(tmp_path, "n1") as is_held:
+        assert is_held
+
+
+def test_nodes_that_share_a_home_directory_do_not_block_each_other(tmp_path: Path) -> None:
+    with node_lock(tmp_path, "n1"), node_lock(tmp_path, "n2") as is_held:
+        assert is_held
+
+
+def test_gpus_of_a_node_do_not_block_each_other(tmp_path: Path) -> None:
+    with gpu_lock(tmp_path, "GPU-1"), gpu_lock(tmp_path, "GPU-2") as is_held:
+        assert is_held
+        with pytest.raises(AlreadyRunningError, match="gpu GPU-1"), gpu_lock(tmp_path, "GPU-1"):
+            pass
+
+
+def test_a_name_with_slashes_stays_inside_the_state_directory(tmp_path: Path) -> None:
+    with node_lock(tmp_path / "state", "../../n1"):
+        assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_state_directory_that_cannot_be_written_is_no_reason_not_to_measure(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+
+    with node_lock(tmp_path / "state", "n1") as is_held:
+        assert not is_held
+
+
+def test_a_killed_agent_leaves_no_lock_behind(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time\n"
+        "from fleetridge_agent.lock import node_lock\n"
+        "with node_lock(pathlib.Path(sys.argv[1]), 'n1'):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(AlreadyRunningError), node_lock(tmp_path, "n1"):
+            pass
+        holder.kill()
+        holder.wait()
+
+        with node_lock(tmp_path, "n1") as is_held:
+            assert is_held

@@ -1,0 +1,159 @@
+"""Starts the agent's commands in this process, on scripted gpus and a scripted server."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetridge.report import Gpu
+from fleetridge_agent import cli
+from fleetridge_agent.commands import flush as flush_room
+from fleetridge_agent.commands import run as run_room
+from fleetridge_agent.deliver import client
+from fleetridge_agent.device.contract import Device, DeviceKind
+from fleetridge_agent.device.cuda_driver import CudaGpu
+from fleetridge_agent.errors import AgentError, NoDeviceError
+from fleetridge_agent.measure import measuring
+from support.scripted_device import ScriptedDevice, described
+
+Reply = Callable[[httpx.Request], httpx.Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(slots=True)
+class WatchedDevice(ScriptedDevice):
+    """A scripted device at whose every step something happens."""
+
+    on_step: Callable[[], None] = field(default=lambda: None)
+
+    def free_bytes(self) -> int:
+        """What the test says."""
+        self.on_step()
+        return ScriptedDevice.free_bytes(self)
+
+
+@dataclass(slots=True)
+class AgentNode:
+    """
+    A node with scripted gpus.
+
+    Attributes:
+        devices: by UUID; an error stands for a gpu that cannot be opened.
+        cpu: what is measured where the CPU is asked for.
+        no_gpu: why there is none.
+        server: answers each POST; None takes everything.
+        posts: what arrived.
+    """
+
+    state_dir: Path
+    devices: dict[str, Device | AgentError] = field(default_factory=dict)
+    cpu: Device | AgentError = field(default_factory=lambda: NoDeviceError("this node has no scripted CPU"))
+    no_gpu: NoDeviceError | None = None
+    server: Reply | None = None
+    posts: list[httpx.Request] = field(default_factory=list)
+
+    @property
+    def posted(self) -> list[list[dict[str, Any]]]:
+        """Reports of each POST."""
+        return [json.loads(gzip.decompress(request.content))["reports"] for request in self.posts]
+
+    def touched(self, uuid: str) -> list[Any]:
+        """What was allocated on a scripted gpu."""
+        device = self.devices[uuid]
+        assert isinstance(device, ScriptedDevice)
+        return device.allocations
+
+    @property
+    def spooled(self) -> list[Path]:
+        """Files of the spool."""
+        return sorted((self.state_dir / "spool").glob("*.json"))
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put gpus and server in place of the real ones."""
+        monkeypatch.setattr("fleetridge_agent.measure.targets.visible_gpus", self._visible_gpus)
+        monkeypatch.setattr(measuring, "open_device", self._open_device)
+        impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
+        for room in (run_room, flush_room):
+            monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))
+
+    def _visible_gpus(self) -> tuple[CudaGpu, ...]:
+        if self.no_gpu is not None:
+            raise self.no_gpu
+        return tuple(
+            CudaGpu(number, uuid, f"0000:{number:02X}:00.0", "NVIDIA H200", None)
+            for number, uuid in enumerate(self.devices)
+        )
+
+    def _open_device(self, kind: DeviceKind, which: str | None) -> Device:
+        device = self.cpu if kind == "cpu" or which is None else self.devices[which]
+        if isinstance(device, AgentError):
+            raise device
+        return device
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.posts.append(request)
+        return (self.server or all_created)(request)
+
+
+def scripted_gpu(uuid: str, **changes: Any) -> WatchedDevice:
+    """An H200 with an identity of its own."""
+    return WatchedDevice(description=described(gpu=Gpu(uuid=uuid, device="NVIDIA H200", sm_count=132)), **changes)
+
+
+def at_step(number: int, action: Callable[[], None]) -> Callable[[], None]:
+    """Something that happens at one step of a sweep, counted from 0."""
+    steps = itertools.count()
+
+    def on_step() -> None:
+        if next(steps) == number:
+            action()
+
+    return on_step
+
+
+def answered(outcome_of: Mapping[str, str] | str) -> Reply:
+    """A server that gives every report the same outcome, or one by its gpu's UUID."""
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        reports = json.loads(gzip.decompress(request.content))["reports"]
+        results = [
+            {
+                "report_id": report["report_id"],
+                "outcome": outcome_of if isinstance(outcome_of, str) else outcome_of[report["gpu"]["uuid"]],
+                "errors": [],
+            }
+            for report in reports
+        ]
+        return httpx.Response(200, json={"results": results})
+
+    return reply
+
+
+all_created = answered("created")
+
+
+def started(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
+    """Run a command to its end."""
+    try:
+        code = cli.main(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    captured = capsys.readouterr()
+    return Ended(int(code), captured.out, captured.err)

@@ -1,0 +1,31 @@
+"""Reports of sweeps over scripted devices, made by the agent's own rooms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetridge.report import Node, Report, Run
+from fleetridge.uuid7 import uuid7
+from fleetridge_agent.measure.report_builder import build_report
+from fleetridge_agent.measure.sweep import run_sweep
+from fleetridge_agent.measure.sweep_options import SweepOptions
+from support.scripted_device import ScriptedDevice
+
+if TYPE_CHECKING:
+    from fleetridge_agent.device.contract import Device
+
+# Two squares and one model's shapes at two batches: enough for every table, quick to measure.
+SMALL = SweepOptions(square=(512, 8192), m_sweep=(1, 4096))
+
+
+def swept(device: Device | None = None, options: SweepOptions = SMALL) -> Report:
+    """Report of one sweep; of an H200 that runs at 800 TFLOP/s and 4400 GB/s unless another device is given."""
+    device = ScriptedDevice() if device is None else device
+    return build_report(
+        run_sweep(device, options),
+        device,
+        run=Run(run_id=uuid7(), kind="manual"),
+        node=Node(name="n1"),
+        options=options,
+        arguments=("sweep",),
+    )
