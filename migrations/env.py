@@ -1,0 +1,29 @@
+"""
+Environment in which Alembic runs the revisions.
+
+`fleetridge_server.store.schema` opens the transaction, holds the lock and hands the connection over, so that no
+alembic.ini is needed. Its `draft_revision` writes the next one.
+"""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from fleetridge_server.store.models import Base
+
+
+def run(connection: Connection) -> None:
+    """Run the revisions on an open transaction."""
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,  # SQLite can change a table only by making it anew
+        compare_type=True,
+        compare_server_default=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run(context.config.attributes["connection"])

@@ -1,0 +1,74 @@
+"""One gpu: who and where it is, what it reaches against its peers, what it reported."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from fleetridge_server import answers, text
+from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.negotiation import answered, documented
+from fleetridge_server.api.paging import MomentQuery, moment
+from fleetridge_server.problems import ProblemError
+from fleetridge_server.ridge import GpuRoofs, compare
+from fleetridge_server.schemas import DeviceName, GpuAnswer
+from fleetridge_server.store.directory import device_names, gpu_with_device, place_of_gpu
+from fleetridge_server.store.reading import SIMULATED, Span, readings
+from fleetridge_server.store.summaries import reports_of_gpu
+
+router = APIRouter(tags=["gpus"])
+
+
+class GpuQuery(MomentQuery):
+    """Parameters of one gpu."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="Reports to list, newest first.")] = 20
+
+
+@router.get(
+    "/gpus/{gpu_id:path}",
+    response_model=GpuAnswer,
+    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
+)
+def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[GpuQuery, Query()]) -> Response:
+    """
+    One gpu, by its UUID or, where the driver gives none, by the `noid-…` that stands in for it.
+
+    Its roofs are compared with all gpus of its device; `other_roofs` are shown only.
+    """
+    as_of = moment(query.as_of)
+    with database.reading() as session:
+        found = gpu_with_device(session, gpu_id)
+        if found is None:
+            detail = "no gpu has this id; GET /devices lists the devices, GET /devices/{name}/ridge the gpus of one"
+            raise ProblemError(404, "unknown_gpu", "There is no such gpu", detail)
+        gpu, device = found
+        span = Span(as_of, simulated=gpu.cluster == SIMULATED)
+        place = place_of_gpu(session, gpu_id, span)
+        names = device_names(session, [device.id])[device.id]
+        roofs = compare(readings(session, [device.id], span)[device.id])
+        reports = reports_of_gpu(session, gpu_id, as_of=as_of, limit=query.limit)
+    own = roofs.get(gpu_id, GpuRoofs(gpu_id, (), (), ()))
+    answer = GpuAnswer(
+        gpu_id=gpu.id,
+        as_of=as_of,
+        device=DeviceName(name=device.name, slug=device.slug, names=names),
+        cluster=gpu.cluster if place is None else place.cluster,
+        node=None if place is None else place.node,
+        index=gpu.gpu_index,
+        pci_bus_id=gpu.pci_bus_id,
+        architecture=gpu.architecture,
+        memory_bytes=gpu.memory_bytes,
+        sm_count=gpu.sm_count,
+        mig_profile=gpu.mig_profile,
+        partition=gpu.partition,
+        first_seen=gpu.first_seen,
+        last_seen=gpu.last_seen,
+        latest=reports[0] if reports else None,
+        **answers.gpu_figures(own, as_of),
+        other_roofs=tuple(answers.shown_roof(value, as_of) for value in own.others),
+        reports=tuple(reports),
+    )
+    return answered(request, answer, text.gpu)

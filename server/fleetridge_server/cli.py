@@ -1,0 +1,177 @@
+"""
+The command `fleetridge-server`.
+
+Answers go to standard output, everything else to standard error. Exit codes: 0 done, 1 failed, 2 called wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
+
+import fleetridge
+from fleetridge.report.identity import DEFAULT_CLUSTER, Node
+from fleetridge.strict_json import as_printable
+from fleetridge_server.csv_import import BadRow, Import, Tally
+from fleetridge_server.csv_rows import COLUMNS, HeaderError
+from fleetridge_server.ingest.intake import problem_of
+from fleetridge_server.serving import ListenError, StartError, require_safe_host, serve
+from fleetridge_server.settings import Settings
+from fleetridge_server.store import schema
+from fleetridge_server.store.database import DatabaseUrlError, open_database, shown_url
+from fleetridge_server.store.file_lock import ServedAlreadyError, sole_server
+from fleetridge_server.store.schema import SchemaError, check_schema
+from fleetridge_server.store.writing import LostRaceError
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+_FAILURES = (SchemaError, ServedAlreadyError, StartError, LostRaceError)
+_MISUSES = (DatabaseUrlError, ListenError, HeaderError)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every start that there was nothing to do
+    try:
+        settings = _settings(options)
+        code: int = options.command(options, settings)
+    except _MISUSES as error:
+        return _say(str(error), USAGE)
+    except _FAILURES as error:
+        return _say(str(error), FAILED)
+    except OSError as error:
+        return _say(f"cannot open {error.filename}: {error.strerror}", USAGE)
+    except DBAPIError as error:
+        return _say(_database_trouble(error, settings), FAILED)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fleetridge-server", description="Keeps and compares rooflines of GPUs.")
+    parser.add_argument("--version", action="version", version=f"fleetridge-server {fleetridge.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    database = argparse.ArgumentParser(add_help=False)
+    database.add_argument(
+        "--database-url", metavar="URL", help="sqlite:///FILE or postgresql://… (default: DATABASE_URL)"
+    )
+
+    serving = commands.add_parser("serve", parents=[database], help="answer agents and people over HTTP")
+    serving.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    serving.add_argument("--port", type=int, help="port to listen on, 0 for any that is free (default: 8000)")
+    serving.add_argument("--migrate", action="store_true", help="bring the database up to date first")
+    serving.add_argument(
+        "--trust-network",
+        action="store_true",
+        default=None,
+        help="listen beyond this machine although everyone there may read and write",
+    )
+    serving.set_defaults(command=_serve)
+
+    migrating = commands.add_parser("migrate", parents=[database], help="bring the database up to date")
+    migrating.set_defaults(command=_migrate)
+
+    importing = commands.add_parser(
+        "import",
+        parents=[database],
+        help="take measurements from a CSV file",
+        description=f"Takes measurements from a CSV file with a header. Columns, in any order: {', '.join(COLUMNS)}.",
+    )
+    importing.add_argument("file", type=Path, metavar="FILE")
+    importing.add_argument(
+        "--cluster", type=_cluster, default=DEFAULT_CLUSTER, help="cluster of the gpus (default: %(default)s)"
+    )
+    importing.set_defaults(command=_import)
+    return parser
+
+
+def _cluster(name: str) -> str:
+    try:
+        return Node(cluster=name).cluster
+    except ValidationError as error:
+        raise argparse.ArgumentTypeError(problem_of(error.errors()[0])) from error
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    given = {name: value for name, value in vars(options).items() if name in Settings.model_fields}
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise ListenError(f"a setting cannot be used: {'; '.join(faults)}") from error
+
+
+def _serve(options: argparse.Namespace, settings: Settings) -> int:
+    require_safe_host(settings)
+    with sole_server(settings.database_url):
+        if options.migrate:
+            schema.migrate(settings.database_url)
+        _require_schema(settings)
+        serve(settings, on_ready=lambda address: print(f"fleetridge-server listens on {address}", flush=True))
+    return DONE
+
+
+def _migrate(_options: argparse.Namespace, settings: Settings) -> int:
+    schema.migrate(settings.database_url)
+    print(f"{shown_url(settings.database_url)} is up to date")
+    return DONE
+
+
+def _import(options: argparse.Namespace, settings: Settings) -> int:
+    _require_schema(settings)
+    database = open_database(settings.database_url)
+    job = Import(database, options.cluster, on_bad=_say_bad)
+    try:
+        # Bytes that are not UTF-8 become surrogates, which make their own row a bad one and no other.
+        with options.file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
+            job.run(lines)
+    except (DBAPIError, LostRaceError):
+        print(f"stopped: {_told(job.tally)}; import the file again, nothing counts twice")
+        raise
+    finally:
+        database.close()
+    print(_told(job.tally))
+    return FAILED if job.tally.bad else DONE
+
+
+def _told(tally: Tally) -> str:
+    return (
+        f"{tally.rows} rows read: {tally.created} created, {tally.repeated} repeated in the file, "
+        f"{tally.already_stored} already stored, {tally.bad} bad"
+    )
+
+
+def _require_schema(settings: Settings) -> None:
+    database = open_database(settings.database_url)
+    try:
+        check_schema(database.engine)
+    finally:
+        database.close()
+
+
+def _say_bad(row: BadRow) -> None:
+    for error in row.errors:
+        print(f"line {row.line}: {f'{error.field}: ' if error.field else ''}{error.problem}", file=sys.stderr)
+
+
+def _database_trouble(error: DBAPIError, settings: Settings) -> str:
+    reason = as_printable(" ".join(str(error.orig).split()))
+    return (
+        f"cannot use the database {shown_url(settings.database_url)}: {reason}; see whether it runs and may be written"
+    )
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"fleetridge-server: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

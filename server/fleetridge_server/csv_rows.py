@@ -1,0 +1,156 @@
+"""
+Lines of a CSV file as measurements.
+
+Pure: text in, rows out. Each line is read by itself, so that a quote which nobody closes costs its own line and not
+the rest of the file; no column may hold a line break anyway.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+from fleetridge.report.values import Reading, SmallCountReading, Text, TextReading, UtcTime, WireModel
+from fleetridge_server.ingest.intake import problem_of
+from fleetridge_server.problems import FieldError
+
+_DELIMITERS = (",", ";", "\t")
+
+_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,4})?")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+class HeaderError(ValueError):
+    """A first line that does not name the columns which every row needs; the message says what is missing."""
+
+
+class RowError(ValueError):
+    """A line that is no measurement; `errors` say why, by column."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(
+            "; ".join(f"{error.field}: {error.problem}" if error.field else error.problem for error in errors)
+        )
+        self.errors = tuple(errors)
+
+
+def _number(cell: str | None) -> float | str | None:
+    # What is no number stays text, which the column then refuses by its own name.
+    return float(cell) if cell is not None and _DECIMAL.fullmatch(cell) else cell
+
+
+def _whole(cell: str | None) -> int | str | None:
+    return int(cell) if cell is not None and _WHOLE.fullmatch(cell) else cell
+
+
+_Number = Annotated[Reading, BeforeValidator(_number)]
+_Rate = Annotated[Reading, Field(ge=1e-12), BeforeValidator(_number)]  # the wire's smallest rate
+_CELL: TypeAdapter[str | None] = TypeAdapter(TextReading)
+_NAME: TypeAdapter[str] = TypeAdapter(Text)
+
+
+class Row(WireModel):
+    """One measurement as its line states it; columns that we do not know are kept as further fields, as text."""
+
+    device: str | None = None
+    node: str | None = None
+    gpu: str | None = None
+    gpu_index: Annotated[SmallCountReading, BeforeValidator(_whole)] = None
+    measured_at: UtcTime | None = None
+    dtype: str | None = None
+    pi_tflops: _Rate = None
+    beta_gbps: _Rate = None
+    sm_clock_mhz: _Number = None
+    temperature_c: _Number = None
+    power_w: _Number = None
+
+
+COLUMNS = tuple(Row.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Names of a file's columns, in their order, and what stands between them."""
+
+    columns: tuple[str, ...]
+    delimiter: str
+
+
+def header_of(line: str) -> Header:
+    """
+    Header that the first line of a file gives; columns stand in any order, between commas, semicolons or tabs.
+
+    Raises:
+        HeaderError: a column that every row needs is missing, or one is named twice.
+    """
+    delimiter = max(_DELIMITERS, key=line.count)
+    try:
+        cells = _cells(line, delimiter)
+        names = [_NAME.validate_python(cell) or f"column_{place}" for place, cell in enumerate(cells, start=1)]
+    except (csv.Error, ValidationError):
+        names = []
+    missing = _missing(set(names))
+    if missing:
+        raise HeaderError(f"the first line names no {missing}; it has to name columns out of {', '.join(COLUMNS)}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise HeaderError(f"the first line names a column twice: {', '.join(twice)}")
+    return Header(tuple(names), delimiter)
+
+
+def row_of(line: str, header: Header) -> Row:
+    """
+    Measurement that a line states.
+
+    Empty cells, "[N/A]" and their like are absent; a number is written with a point and without anything else.
+
+    Raises:
+        RowError: it states none.
+    """
+    try:
+        cells = _cells(line, header.delimiter)
+    except csv.Error as error:
+        raise RowError([FieldError(field="", problem=f"not CSV: {error}")]) from error
+    if len(cells) != len(header.columns):
+        problem = f"{len(cells)} fields, the header has {len(header.columns)}"
+        raise RowError([FieldError(field="", problem=problem)])
+    values = {column: _value(column, cell) for column, cell in zip(header.columns, cells, strict=True)}
+    try:
+        row = Row.model_validate({column: value for column, value in values.items() if value is not None})
+    except ValidationError as error:
+        faults = [FieldError(field=str(fault["loc"][0]), problem=problem_of(fault)) for fault in error.errors()]
+        raise RowError(faults) from error
+    _require_rate(row)
+    return row
+
+
+def _missing(names: set[str]) -> str | None:
+    if not names & {"pi_tflops", "beta_gbps"}:
+        return "pi_tflops or beta_gbps"
+    if "gpu" not in names and not names >= {"node", "gpu_index"}:
+        return "gpu (or node and gpu_index)"
+    return "dtype beside pi_tflops" if "pi_tflops" in names and "dtype" not in names else None
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, strict=True))]
+
+
+def _value(column: str, cell: str) -> str | None:
+    try:
+        return _CELL.validate_python(cell)
+    except ValidationError as error:
+        raise RowError([FieldError(field=column, problem=problem_of(fault)) for fault in error.errors()]) from error
+
+
+def _require_rate(row: Row) -> None:
+    if row.pi_tflops is None and row.beta_gbps is None:
+        problem = "empty, and beta_gbps too; a row needs one of them"
+        raise RowError([FieldError(field="pi_tflops", problem=problem)])
+    if row.pi_tflops is not None and row.dtype is None:
+        raise RowError([FieldError(field="dtype", problem="empty; say what was multiplied, such as float32")])

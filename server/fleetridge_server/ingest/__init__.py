@@ -1,0 +1,1 @@
+"""The way in: from bytes of the wire to what is stored."""

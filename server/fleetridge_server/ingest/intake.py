@@ -1,0 +1,198 @@
+"""
+From a sent item to what is stored of it, or to why it is not.
+
+Each item of a list is judged on its own, so that one bad report costs no other. Nothing here touches the database:
+what is made here is stored by `store.writing`.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeGuard
+
+from pydantic import TypeAdapter, ValidationError
+
+from fleetridge import strict_json
+from fleetridge.identity import canonical_device_name, fallback_device_name, gpu_identity
+from fleetridge.report import MAX_REPORTS, Report
+from fleetridge.report.values import UtcTime
+from fleetridge.strict_json import Json, StrictJsonError
+from fleetridge_server.ingest.clock import Ordering, ordering
+from fleetridge_server.problems import FieldError
+
+IntakeOutcome = Literal["created", "duplicate", "conflict", "rejected"]
+
+# Enough to see what is wrong with a report; a sweep of a broken agent may have thousands.
+_MAX_ERRORS = 20
+
+# A field's name is the sender's, so that it can have any length.
+_MAX_FIELD_CHARACTERS = 200
+
+# No identifier is longer than a UUID in any of its spellings; a text that is, is not worth sending back.
+_MAX_ECHO_CHARACTERS = 256
+
+_SENT_AT: TypeAdapter[datetime | None] = TypeAdapter(UtcTime | None)
+
+
+class EnvelopeError(ValueError):
+    """A list that cannot be taken at all."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}" if field else problem)
+        self.error = FieldError(field=field, problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A list of items as it came, and when it was sent by the sender's clock."""
+
+    sent_at: datetime | None
+    items: Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An item that is no report: what it called itself, and its faults."""
+
+    sent_id: str | None
+    errors: tuple[FieldError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """
+    A report, ready to be stored.
+
+    Attributes:
+        sent_id: the report's id in the sender's spelling.
+        sha256: of the content, however it was spelled.
+        body: the document's compressed text.
+        received_at: arrival by our clock.
+        sent_at: of the envelope.
+        place: in time.
+        gpu_id: identity of its gpu; None where the report is about the node.
+        device_name: canonical name of that gpu's device.
+    """
+
+    sent_id: str
+    report: Report
+    sha256: bytes
+    body: bytes
+    received_at: datetime
+    sent_at: datetime | None
+    place: Ordering
+    gpu_id: str | None
+    device_name: str | None
+
+
+Item = Accepted | Rejected
+
+
+def is_envelope(value: Json) -> TypeGuard[dict[str, Json]]:
+    """Whether a body is a list of reports, by its one field that no report has."""
+    return isinstance(value, dict) and "reports" in value
+
+
+def opened(value: dict[str, Json]) -> Envelope:
+    """
+    Items of an envelope, not yet looked at.
+
+    Raises:
+        EnvelopeError: no list, an empty or too long one, or a `sent_at` that is no time.
+    """
+    items = value["reports"]
+    if not isinstance(items, list):
+        raise EnvelopeError("reports", "not a list; send {sent_at, reports: […]} or one report as it is")
+    if not 1 <= len(items) <= MAX_REPORTS:
+        raise EnvelopeError("reports", f"{len(items)} reports; send 1 to {MAX_REPORTS} in one call")
+    try:
+        strict_json.check({name: part for name, part in value.items() if name != "reports"})
+        sent_at = _SENT_AT.validate_python(value.get("sent_at"))
+    except StrictJsonError as error:
+        raise EnvelopeError(_shortened(error.path), error.problem) from error
+    except ValidationError as error:
+        raise EnvelopeError("sent_at", problem_of(error.errors(include_url=False, include_input=False)[0])) from error
+    return Envelope(sent_at, items)
+
+
+def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> Item:
+    """Make a report of one item, or say why it is none."""
+    sent_id = _sent_id(item)
+    try:
+        strict_json.check(item)
+        report = Report.model_validate(item)
+        gpu_id, device_name = _identified(report)
+    except StrictJsonError as error:
+        return Rejected(sent_id, (FieldError(field=_shortened(error.path), problem=error.problem),))
+    except ValidationError as error:
+        return Rejected(sent_id, tuple(_field_errors(error)))
+    except ValueError as error:  # of the identity
+        return Rejected(sent_id, (FieldError(field="gpu.uuid", problem=str(error)),))
+    return Accepted(
+        sent_id=str(report.report_id) if sent_id is None else sent_id,
+        report=report,
+        sha256=report.content_sha256(),
+        body=packed(item),
+        received_at=received_at,
+        sent_at=sent_at,
+        place=ordering(report.measured_to, sent_at=sent_at, received_at=received_at),
+        gpu_id=gpu_id,
+        device_name=device_name,
+    )
+
+
+def packed(item: Json) -> bytes:
+    """Text of an item as it is kept: the same fields in the same order, compressed."""
+    return zlib.compress(json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode())
+
+
+def unpacked(body: bytes) -> bytes:
+    """JSON text of a kept document."""
+    return zlib.decompress(body)
+
+
+def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a mapping
+    """One of pydantic's faults in words."""
+    if fault["type"] == "model_type":
+        return "not an object with fields"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _sent_id(item: Json) -> str | None:
+    sent_id = item.get("report_id") if isinstance(item, dict) else None
+    return sent_id if isinstance(sent_id, str) and len(sent_id) <= _MAX_ECHO_CHARACTERS else None
+
+
+def _identified(report: Report) -> tuple[str, str] | tuple[None, None]:
+    """Identity of the report's gpu and canonical name of its device."""
+    gpu, node = report.gpu, report.node
+    if gpu is None:
+        return None, None
+    gpu_id = gpu_identity(gpu.uuid, cluster=node.cluster, node=node.name, pci_bus_id=gpu.pci_bus_id, index=gpu.index)
+    name = canonical_device_name(gpu.device or "")
+    return gpu_id, name or fallback_device_name(gpu.architecture, gpu.memory_bytes)
+
+
+def _field_errors(error: ValidationError) -> Iterable[FieldError]:
+    for fault in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]:
+        yield FieldError(field=_shortened(_path_of(fault["loc"])), problem=problem_of(fault))
+
+
+def _path_of(location: tuple[int | str, ...]) -> str:
+    """Path as strict_json writes it; what pydantic adds for its own use is left out."""
+    path = ""
+    for position, step in enumerate(location):
+        is_kind_of_point = position == 2 and location[0] == "points"  # noqa: PLR2004 # points, 3, gemm, ms
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif not is_kind_of_point and step != "[key]":
+            path += f".{step}" if path else step
+    return path
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= _MAX_FIELD_CHARACTERS else f"{path[:_MAX_FIELD_CHARACTERS]}…"

@@ -1,0 +1,141 @@
+"""
+Errors as callers see them: one shape for all, RFC 9457 problem details.
+
+    {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
+     "errors": [{"field": "points[3].ms", "problem": "…"}]}
+
+`code` is for programs and stays; the other words are for people. An error tells nothing of the inside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+MEDIA_TYPE = "application/problem+json"
+
+# Long enough for a writer's queue to drain, short enough that a node's report is not late.
+RETRY_AFTER_S = 5
+
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+_TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
+
+_log = logging.getLogger(__name__)
+
+
+class FieldError(BaseModel):
+    """One fault of a request, and the field it is in (empty where the request as a whole is meant)."""
+
+    field: str
+    problem: str
+
+
+class Problem(BaseModel):
+    """Any error answer; some carry further members that their route describes."""
+
+    status: int
+    code: str
+    title: str
+    detail: str
+    errors: list[FieldError] = []
+
+
+class ProblemError(Exception):
+    """
+    An error that the caller shall see.
+
+    Args:
+        status: of the HTTP answer.
+        code: machine word.
+        title: the kind of error, the same for every one with this code.
+        detail: what is wrong here, and the remedy.
+        errors: the faults one by one.
+        headers: further headers.
+        members: further members of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        title: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem(status=status, code=code, title=title, detail=detail, errors=list(errors))
+        self.headers = dict(headers or {})
+        self.members = dict(members or {})
+
+
+def unavailable(code: str, title: str, detail: str) -> ProblemError:
+    """Answer 503: nothing was stored, and the same call will do a little later."""
+    return ProblemError(503, code, title, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Give every error of an app its one shape."""
+    app.add_exception_handler(ProblemError, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(DBAPIError, _on_database_error)
+    app.add_exception_handler(PoolTimeoutError, _on_database_error)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+def _answer(error: ProblemError) -> JSONResponse:
+    content = {**error.problem.model_dump(mode="json"), **error.members}
+    return JSONResponse(content, error.problem.status, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ProblemError)  # noqa: S101 # what it is registered for
+    return _answer(error)
+
+
+async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
+    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=fault["msg"]) for fault in error.errors()]
+    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
+    return _answer(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
+
+
+async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 # what it is registered for
+    status = error.status_code
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    detail = f"{title}; /openapi.json lists what there is" if status in _TITLES else str(error.detail)
+    return _answer(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=error.headers))
+
+
+async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
+    # A constraint that fails or a statement that is wrong is our fault; waiting would not mend it.
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if not lost and not isinstance(error, OperationalError | InterfaceError | PoolTimeoutError):
+        raise error
+    _log.warning("database unavailable: %s", type(getattr(error, "orig", None) or error).__name__)
+    return _answer(
+        unavailable(
+            "database_unavailable",
+            "The database does not answer just now",
+            "the database is busy or out of reach; nothing was stored, send the same again after Retry-After seconds",
+        )
+    )
+
+
+async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "the server met an error of its own; its log has the particulars"
+    return _answer(ProblemError(500, "internal_error", "Internal error", detail))

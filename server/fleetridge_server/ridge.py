@@ -1,0 +1,184 @@
+"""
+The ridge of every gpu of a device: its pi over its beta, each beside the same figure of its peers.
+
+Pure: readings in, values and ridges out. `fleet_answer` and `gpu_answer` put them into the shapes of the answers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleetridge.quantities import deviation
+from fleetridge.roofline import ridge_flop_per_byte
+from fleetridge_server.cohort import (
+    FEWEST_PEERS,
+    Cohort,
+    GpuValue,
+    Reading,
+    current_values,
+    distributions,
+    is_best_pi,
+    is_judged,
+)
+from fleetridge_server.stats import Distribution
+
+# A sustained product may be limited by memory that was only measured in short bursts; streams draw too little power for
+# the two to differ much. An import says nothing of its regime.
+_STAND_IN_REGIMES = ("burst", "unspecified")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """
+    A judged value beside its peers'.
+
+    Attributes:
+        peers: distribution over the cohort, the gpu itself included.
+    """
+
+    own: GpuValue
+    peers: Distribution
+
+    @property
+    def deviation(self) -> float:
+        """Part by which the gpu lies above (positive) or below (negative) the median of its peers."""
+        return deviation(self.own.value, self.peers.median)
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """
+    Ridge of one gpu in one dtype, variant and regime.
+
+    Attributes:
+        beta: of the same gpu; None where it has no judged bandwidth that fits.
+        best_pi_tflops: the best that a search over shapes found; shown, never compared.
+    """
+
+    pi: Compared
+    beta: Compared | None
+    best_pi_tflops: float | None
+
+    @property
+    def flop_per_byte(self) -> float | None:
+        """Intensity I* = pi / beta, None without a beta."""
+        return None if self.beta is None else ridge_flop_per_byte(self.pi.own.value, self.beta.own.value)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRoofs:
+    """All that one gpu reaches: its ridges, its judged bandwidths, and the roofs that are only shown."""
+
+    gpu_id: str
+    ridges: tuple[Ridge, ...]
+    bandwidths: tuple[Compared, ...]
+    others: tuple[GpuValue, ...]
+
+    @property
+    def judged(self) -> tuple[Compared, ...]:
+        """Every value by which the gpu is compared."""
+        return (
+            *(ridge.pi for ridge in self.ridges),
+            *(ridge.beta for ridge in self.ridges if ridge.beta is not None),
+            *self.bandwidths,
+        )
+
+    @property
+    def worst(self) -> Compared | None:
+        """The judged value furthest below its peers'; None where there is none."""
+        return min(self.judged, key=lambda compared: compared.deviation, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Roofs to list; None lists all."""
+
+    dtype: str | None = None
+    regime: str | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anything is left out."""
+        return self.dtype is not None or self.regime is not None
+
+    def takes(self, value: GpuValue) -> bool:
+        """Whether a value's roof is to be listed."""
+        roof = value.cohort.roof
+        return self.dtype in (None, roof.dtype) and self.regime in (None, roof.regime)
+
+
+def compare(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
+    """What each gpu of a device reaches beside its peers, by gpu id, from the device's valid readings."""
+    values = current_values(readings)
+    peers = distributions(value for value in values if is_judged(value.cohort.roof))
+    by_gpu: dict[str, list[GpuValue]] = defaultdict(list)
+    for value in values:
+        by_gpu[value.gpu_id].append(value)
+    return {gpu_id: _roofs_of(gpu_id, own, peers) for gpu_id, own in by_gpu.items()}
+
+
+def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
+    """The part of a gpu's roofs that a filter takes; peers and deviations stay what they are."""
+    return GpuRoofs(
+        gpu_id=roofs.gpu_id,
+        ridges=tuple(ridge for ridge in roofs.ridges if only.takes(ridge.pi.own)),
+        bandwidths=tuple(bandwidth for bandwidth in roofs.bandwidths if only.takes(bandwidth.own)),
+        others=tuple(value for value in roofs.others if only.takes(value)),
+    )
+
+
+def too_few(peers: int) -> str | None:
+    """Words for a cohort that is too small to compare, None for one that is not."""
+    if peers >= FEWEST_PEERS:
+        return None
+    return f"too few peers to compare: {peers} of at least {FEWEST_PEERS}"
+
+
+def _roofs_of(gpu_id: str, own: Sequence[GpuValue], peers: Mapping[Cohort, Distribution]) -> GpuRoofs:
+    judged = [Compared(value, peers[value.cohort]) for value in own if value.cohort in peers]
+    bandwidths = tuple(compared for compared in judged if compared.own.cohort.roof.kind == "memory")
+    return GpuRoofs(
+        gpu_id=gpu_id,
+        ridges=tuple(
+            Ridge(pi, _fitting_beta(pi.own, bandwidths), _best_pi_tflops(pi.own, own))
+            for pi in judged
+            if pi.own.cohort.roof.kind == "compute"
+        ),
+        bandwidths=bandwidths,
+        others=tuple(value for value in own if value.cohort not in peers),
+    )
+
+
+def _fitting_beta(pi: GpuValue, bandwidths: Iterable[Compared]) -> Compared | None:
+    """
+    The gpu's bandwidth that goes with a pi.
+
+    Of the same regime, else burst, else unspecified; among those of the same method, of the `read` kernel, of the same
+    dtype, and the highest, in this order.
+    """
+    regimes = (pi.cohort.roof.regime, *_STAND_IN_REGIMES)
+    fitting = [beta for beta in bandwidths if beta.own.cohort.roof.regime in regimes]
+    return min(fitting, key=lambda beta: _misfit(pi, beta.own, regimes), default=None)
+
+
+def _misfit(pi: GpuValue, beta: GpuValue, regimes: Sequence[str]) -> tuple[int, bool, bool, bool, float]:
+    return (
+        regimes.index(beta.cohort.roof.regime),
+        beta.cohort.conditions.method != pi.cohort.conditions.method,
+        beta.cohort.roof.kernel is None,
+        beta.cohort.roof.dtype != pi.cohort.roof.dtype,
+        -beta.value,
+    )
+
+
+def _best_pi_tflops(pi: GpuValue, own: Iterable[GpuValue]) -> float | None:
+    best = [
+        value.value
+        for value in own
+        if is_best_pi(value.cohort.roof)
+        and value.cohort.roof._replace(kernel=pi.cohort.roof.kernel) == pi.cohort.roof
+        and value.cohort.conditions.method == pi.cohort.conditions.method
+    ]
+    return max(best, default=None)

@@ -1,0 +1,279 @@
+"""
+Shapes of the answers, as programs read them and the API description states them.
+
+Frozen, finite numbers only, times in UTC with "Z". Units stand in the names; a null is a reading that does not exist.
+Fields may be added later, so that a reader should pass over those that it does not know.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from fleetridge_server.cohort import Conditions
+from fleetridge_server.stats import Distribution
+
+Flag = Literal["clock_ahead", "not_converged", "stale", "unmeasured"]
+
+
+class Answer(BaseModel):
+    """Base of every part of an answer."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class DeviceName(Answer):
+    """A device: its canonical name, the form that is easy to type, and every name that drivers gave it."""
+
+    name: str
+    slug: str
+    names: tuple[str, ...]
+
+
+class Published(Answer):
+    """What the maker publishes for the whole card, dense; null where it is not known."""
+
+    pi_tflops: float | None
+    beta_gbps: float | None
+    ridge_flop_per_byte: float | None
+
+
+class FleetRidge(Answer):
+    """
+    Ridge of a group of gpus that may be compared: one dtype, variant, regime and set of conditions.
+
+    `beta_gbps` is that of the same gpus in the same regime, else burst, else unspecified; `ridge_flop_per_byte` is the
+    distribution of the gpus' own ridges, not a ratio of medians. `peers` counts the gpus.
+    """
+
+    dtype: str
+    out_dtype: str | None
+    fast_accumulation: bool | None
+    regime: str
+    kernel: str | None
+    conditions: Conditions
+    peers: int
+    note: str | None
+    pi_tflops: Distribution
+    beta_gbps: Distribution | None
+    ridge_flop_per_byte: Distribution | None
+    published: Published
+    pi_share_of_published: float | None
+    beta_share_of_published: float | None
+
+
+class FleetBandwidth(Answer):
+    """Memory bandwidth of a group of gpus that may be compared."""
+
+    dtype: str
+    regime: str
+    kernel: str | None
+    conditions: Conditions
+    peers: int
+    note: str | None
+    beta_gbps: Distribution
+    published_beta_gbps: float | None
+    share_of_published: float | None
+
+
+class Basis(Answer):
+    """
+    What a gpu's value rests on.
+
+    The value is the median of the newest `reports` reports; the rest is said of the newest one: when it was taken by
+    the node's clock, how old it is by the server's, and at which clock, power and highest temperature.
+    """
+
+    # Named first among the parents of a figure, since the fields of the first parent come last in the answer.
+
+    method: str | None
+    reports: int
+    report_id: UUID
+    measured_to: datetime | None
+    age_s: float
+    sm_clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    flags: tuple[Flag, ...]
+
+
+class _GpuRidge(Answer):
+    dtype: str
+    out_dtype: str | None
+    fast_accumulation: bool | None
+    regime: str
+    kernel: str | None
+    peers: int
+    note: str | None
+    pi_tflops: float
+    pi_median_tflops: float
+    pi_deviation: float
+    best_pi_tflops: float | None
+    beta_regime: str | None
+    beta_gbps: float | None
+    beta_median_gbps: float | None
+    beta_deviation: float | None
+    ridge_flop_per_byte: float | None
+
+
+class GpuRidge(Basis, _GpuRidge):
+    """
+    One gpu's ridge in one dtype, variant and regime.
+
+    A deviation is value / median of the peers - 1, negative where the gpu is slower. `best_pi_tflops` is what a search
+    over shapes found: shown, never compared.
+    """
+
+
+class _GpuBandwidth(Answer):
+    dtype: str
+    regime: str
+    kernel: str | None
+    peers: int
+    note: str | None
+    beta_gbps: float
+    beta_median_gbps: float
+    beta_deviation: float
+
+
+class GpuBandwidth(Basis, _GpuBandwidth):
+    """One gpu's bandwidth from its own memory, compared with its peers'."""
+
+
+class Worst(Answer):
+    """The judged roof in which a gpu lies furthest below its peers; the value is in TFLOP/s (pi) or GB/s (beta)."""
+
+    roof: Literal["pi", "beta"]
+    dtype: str
+    regime: str
+    value: float
+    median: float
+    deviation: float
+    peers: int
+
+
+class GpuRow(Answer):
+    """
+    One gpu of a device.
+
+    `outcome` and `reason` are those of its newest report, measured or not; a gpu without a value is flagged
+    `unmeasured`, for no data is neither good nor bad.
+    """
+
+    gpu_id: str
+    cluster: str
+    node: str | None
+    index: int | None
+    pci_bus_id: str | None
+    mig_profile: str | None
+    partition: str | None
+    outcome: str | None
+    reason: str | None
+    measured_to: datetime | None
+    age_s: float | None
+    worst: Worst | None
+    flags: tuple[Flag, ...]
+    ridges: tuple[GpuRidge, ...]
+    bandwidths: tuple[GpuBandwidth, ...]
+
+
+class DeviceRidge(Answer):
+    """
+    The main question: how fast this device's gpus are, and which of them are slower than their peers.
+
+    Filters choose what is listed; peers are always all gpus of the device. `gpus` is worst first; `next` is the token
+    of the next page.
+    """
+
+    device: DeviceName
+    as_of: datetime
+    ridges: tuple[FleetRidge, ...]
+    bandwidths: tuple[FleetBandwidth, ...]
+    gpus: tuple[GpuRow, ...]
+    next: str | None
+
+
+class DeviceSummary(DeviceName):
+    """
+    One device of the fleet.
+
+    `newest_report` is the ordering time of the newest report, whatever its outcome; null where none has a time.
+    """
+
+    gpus: int
+    nodes: int
+    newest_report: datetime | None
+    ridges: tuple[FleetRidge, ...]
+    bandwidths: tuple[FleetBandwidth, ...]
+
+
+class DeviceList(Answer):
+    """Every device, by name."""
+
+    as_of: datetime
+    devices: tuple[DeviceSummary, ...]
+    next: str | None
+
+
+class ReportSummary(Answer):
+    """A report in a line; `GET /reports/{report_id}` has the whole."""
+
+    report_id: UUID
+    ordered_at: datetime | None
+    measured_from: datetime | None
+    measured_to: datetime | None
+    received_at: datetime
+    run_kind: str
+    outcome: str
+    reason: str | None
+    detail: str | None
+    cluster: str
+    node: str | None
+    driver: str | None
+    contended: bool | None
+    clock_ahead: bool
+
+
+class _ShownRoof(Answer):
+    kind: str
+    dtype: str
+    out_dtype: str | None
+    fast_accumulation: bool | None
+    regime: str
+    level: str
+    kernel: str | None
+    value: float
+    unit: str
+
+
+class ShownRoof(Basis, _ShownRoof):
+    """A roof that is shown and never compared: another stream, another level, the best of a search."""
+
+
+class GpuAnswer(Answer):
+    """One gpu: who and where it is, what it reaches against its peers, and its newest reports, newest first."""
+
+    gpu_id: str
+    as_of: datetime
+    device: DeviceName
+    cluster: str
+    node: str | None
+    index: int | None
+    pci_bus_id: str | None
+    architecture: str | None
+    memory_bytes: int | None
+    sm_count: int | None
+    mig_profile: str | None
+    partition: str | None
+    first_seen: datetime | None
+    last_seen: datetime | None
+    latest: ReportSummary | None
+    worst: Worst | None
+    flags: tuple[Flag, ...]
+    ridges: tuple[GpuRidge, ...]
+    bandwidths: tuple[GpuBandwidth, ...]
+    other_roofs: tuple[ShownRoof, ...]
+    reports: tuple[ReportSummary, ...]

@@ -1,0 +1,1 @@
+"""Tables, connections, schema and writing: all that speaks SQL on the way in."""

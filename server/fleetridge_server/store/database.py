@@ -1,0 +1,193 @@
+"""
+Connections: one engine for SQLite or PostgreSQL, and transactions that read or write.
+
+A read sees one state of the data however many queries it makes, on both databases, and never waits for a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session
+
+DEFAULT_URL = "sqlite:///fleetridge.db"
+
+# Requests that read run in at most so many threads, those that write in so many others, so that a read always finds a
+# thread and a connection. A dozen keeps two cores busy; four replicas stay below PostgreSQL's default of 100
+# connections. Few write at once, for each may hold a body of megabytes and its parsed form.
+READ_THREADS = 16
+WRITE_THREADS = 4
+
+# Only reached when a connection hangs: there is one for every thread.
+_POOL_TIMEOUT_S = 10
+
+# A writer waits so long for the one before it. An import holds the lock for a batch, well under a second.
+_SQLITE_BUSY_MS = 10_000
+
+# A database in the same network answers in milliseconds; waiting longer only piles requests up.
+_POSTGRES_CONNECT_S = 5
+
+# No query of the server should take a tenth of this.
+_POSTGRES_STATEMENT_MS = 10_000
+
+_POSTGRES_NAMES = frozenset({"postgres", "postgresql", "postgresql+psycopg"})
+_SQLITE_NAMES = frozenset({"sqlite", "sqlite+pysqlite"})
+_WRITES = "fleetridge_writes"
+
+
+class DatabaseUrlError(ValueError):
+    """The database's address cannot be used; the message says why and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """
+    An open database.
+
+    Attributes:
+        engine: for reading; `writing` knows how to write.
+    """
+
+    engine: Engine
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Session of one transaction that only reads, all of it from one state of the data."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        engine = self.engine.execution_options(**options) if _is_postgres(self.engine) else self.engine
+        with Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """
+        Session of one transaction that writes: all of it is stored when the block ends, nothing if it raises.
+
+        On SQLite it waits here for the writer before it, so that nothing read inside can be out of date.
+        """
+        engine = self.engine.execution_options(**{_WRITES: True})
+        with Session(engine, expire_on_commit=False) as session, session.begin():
+            session.connection()
+            yield session
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def open_database(database_url: str) -> Database:
+    """
+    Engine for a server's requests; nothing is connected yet.
+
+    Raises:
+        DatabaseUrlError: the address cannot be used.
+    """
+    return Database(create_database_engine(database_url))
+
+
+def create_database_engine(
+    database_url: str, *, foreign_keys: bool = True, statement_timeout_ms: int = _POSTGRES_STATEMENT_MS
+) -> Engine:
+    """
+    Engine with the settings that all connections share.
+
+    Args:
+        database_url: as `parsed_url` takes it.
+        foreign_keys: whether SQLite guards references; off only for migrations, which rebuild tables.
+        statement_timeout_ms: after which PostgreSQL gives a statement up; 0 for never.
+
+    Raises:
+        DatabaseUrlError: the address cannot be used.
+    """
+    url = parsed_url(database_url)
+    pool: dict[str, Any] = {
+        "pool_size": READ_THREADS + WRITE_THREADS,
+        "max_overflow": 0,
+        "pool_timeout": _POOL_TIMEOUT_S,
+    }
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": _SQLITE_BUSY_MS / 1000}, **pool)
+        _set_up_sqlite(engine, foreign_keys=foreign_keys)
+        return engine
+    connect: dict[str, Any] = {
+        "connect_timeout": _POSTGRES_CONNECT_S,
+        "options": _postgres_options(url, statement_timeout_ms),
+    }
+    return create_engine(url, connect_args=connect, isolation_level="READ COMMITTED", pool_pre_ping=True, **pool)
+
+
+def parsed_url(database_url: str) -> URL:
+    """
+    Address of a database, with the driver that we use.
+
+    Args:
+        database_url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user:password@host/name` (also
+            spelled `postgres://`).
+
+    Raises:
+        DatabaseUrlError: no address, another kind of database, no file name, or a folder that is not there.
+    """
+    try:
+        url = make_url(database_url)
+    except (ArgumentError, ValueError):  # whose own words may hold the password
+        raise DatabaseUrlError(
+            f"the database's address is not a URL; write {DEFAULT_URL} or postgresql://user:password@host/name "
+            "(characters such as @ or / in a password are written as %40, %2F)"
+        ) from None
+    if url.drivername in _POSTGRES_NAMES:
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in _SQLITE_NAMES:
+        _check_file(url)
+        return url.set(drivername="sqlite+pysqlite")
+    raise DatabaseUrlError(f"cannot use a database of the kind {url.drivername!r}; use sqlite:/// or postgresql://")
+
+
+def shown_url(database_url: str) -> str:
+    """Address without its password, for people and logs."""
+    url = parsed_url(database_url)
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def _check_file(url: URL) -> None:
+    if not url.database or url.database.startswith((":memory:", "file:")):
+        raise DatabaseUrlError(f"SQLite needs a plain file name, as in {DEFAULT_URL}; nothing is kept in memory alone")
+    folder = Path(url.database).absolute().parent
+    if not folder.is_dir():
+        raise DatabaseUrlError(f"the folder {folder} for the data file does not exist; create it or name another one")
+
+
+def _postgres_options(url: URL, statement_timeout_ms: int) -> str:
+    # Options from the address come last, so that they win. Times in another zone can leave the years that Python knows.
+    ours = f"-c timezone=UTC -c statement_timeout={statement_timeout_ms}"
+    theirs = url.query.get("options", ())
+    return " ".join([ours, theirs] if isinstance(theirs, str) else [ours, *theirs])
+
+
+def _is_postgres(engine: Engine) -> bool:
+    return engine.dialect.name == "postgresql"
+
+
+def _set_up_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: DBAPIConnection, _record: object) -> None:
+        # The module's own handling of transactions begins them late and deferred; we begin them ourselves.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {_SQLITE_BUSY_MS}")  # first: the change to WAL may have to wait
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        # A transaction that starts by reading cannot wait for the writer before it: SQLite refuses at once.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,48 @@
+"""Devices and the names by which they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from sqlalchemy import Table, select, tuple_
+from sqlalchemy.orm import Session
+
+from fleetridge.identity import device_slug, distinct_device_slug
+from fleetridge_server.store.models import Device, DeviceName
+from fleetridge_server.store.upserts import insert_ignoring
+
+_DEVICES = cast("Table", Device.__table__)
+_NAMES = cast("Table", DeviceName.__table__)
+
+
+def record_devices(session: Session, names: Iterable[str]) -> dict[str, int]:
+    """Ids of devices by canonical name; those that are new are added."""
+    wanted = sorted(set(names))
+    found = _ids(session, wanted)
+    for slug_of in (device_slug, distinct_device_slug):
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            session.execute(
+                insert_ignoring(session, _DEVICES), [{"name": name, "slug": slug_of(name)} for name in missing]
+            )
+            found |= _ids(session, missing)
+    return found
+
+
+def record_names(session: Session, raw_names: Iterable[tuple[str, int]]) -> None:
+    """Keep the names that drivers gave, each with the id of its device."""
+    wanted = set(raw_names)
+    known = select(DeviceName.name, DeviceName.device_id).where(
+        tuple_(DeviceName.name, DeviceName.device_id).in_(wanted)
+    )
+    new = sorted(wanted - {(name, device_id) for name, device_id in session.execute(known)})
+    if new:
+        session.execute(
+            insert_ignoring(session, _NAMES), [{"name": name, "device_id": device_id} for name, device_id in new]
+        )
+
+
+def _ids(session: Session, names: list[str]) -> dict[str, int]:
+    found = session.execute(select(Device.name, Device.id).where(Device.name.in_(names)))
+    return {name: device_id for name, device_id in found}  # noqa: C416 # dict() cannot type rows

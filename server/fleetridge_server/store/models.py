@@ -1,0 +1,248 @@
+"""
+The tables.
+
+Few and plain, the same on SQLite and PostgreSQL. There are no relationships: queries say which rows they join. A null
+is a value of its own wherever rows are grouped by a column that may be null.
+
+"Ordering time" (`ordered_at`, `first_seen`, `last_seen`) is what `ingest.clock` makes of a report's own times; nothing
+that a row says depends on the order in which reports arrived.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKey, Index, MetaData, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text, Uuid
+
+from fleetridge_server.store.columns import JsonDocument, RowId, UtcDateTime
+
+# Migrations can only change a constraint that has a name, and the two databases would each invent another one.
+NAMING_CONVENTION = {
+    "pk": "pk_%(table_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """Base of all tables, with one SQL type per Python type."""
+
+    metadata = MetaData(naming_convention=NAMING_CONVENTION)
+    type_annotation_map = {  # noqa: RUF012 # declared by the base class as an instance attribute
+        datetime: UtcDateTime(),
+        str: Text(),
+        int: Integer(),
+        float: Double(),
+        bool: Boolean(),
+        bytes: LargeBinary(),
+        UUID: Uuid(),
+    }
+
+
+class Node(Base):
+    """
+    A host, named within its cluster.
+
+    Attributes:
+        labels: of the newest report.
+        first_seen, last_seen: ordering times of its oldest and newest report; null while all came without a time.
+        last_report_id: the newest report; it decides between reports of one ordering time.
+        roster: gpus of the newest complete roster, each `{gpu_id, pci_bus_id, index, device}` (`gpu_id` as in `gpus`,
+            null where the entry has no identity); null while none was complete.
+        roster_seen, roster_report_id: ordering time and report of that roster.
+    """
+
+    __tablename__ = "nodes"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    cluster: Mapped[str]
+    name: Mapped[str]
+    labels: Mapped[dict[str, str]] = mapped_column(JsonDocument)
+    first_seen: Mapped[datetime | None]
+    last_seen: Mapped[datetime | None]
+    last_report_id: Mapped[UUID]
+    roster: Mapped[list[dict[str, Any]] | None] = mapped_column(JsonDocument)
+    roster_seen: Mapped[datetime | None]
+    roster_report_id: Mapped[UUID | None]
+
+    __table_args__ = (UniqueConstraint("cluster", "name"),)
+
+
+class Device(Base):
+    """
+    A model of gpu.
+
+    Attributes:
+        name: canonical (`fleetridge.identity.canonical_device_name`, or the fallback where a driver gives none).
+        slug: the name as it is easy to type in a URL.
+    """
+
+    __tablename__ = "devices"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    slug: Mapped[str] = mapped_column(unique=True)
+
+
+class DeviceName(Base):
+    """A name that some driver gave a device, exactly as it came (never empty)."""
+
+    __tablename__ = "device_names"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"), primary_key=True)
+
+
+class Gpu(Base):
+    """
+    One physical unit or MIG slice, as its newest report describes it.
+
+    Attributes:
+        id: `fleetridge.identity.gpu_identity`: the UUID, or `noid-…` where the driver gives none.
+        cluster, node_id: where it is now; no node where an import never said.
+        first_seen, last_seen, last_report_id: as in `nodes`.
+    """
+
+    __tablename__ = "gpus"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
+    cluster: Mapped[str]
+    node_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("nodes.id"))
+    pci_bus_id: Mapped[str | None]
+    gpu_index: Mapped[int | None]
+    architecture: Mapped[str | None]
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    sm_count: Mapped[int | None]
+    mig_profile: Mapped[str | None]
+    partition: Mapped[str | None]
+    first_seen: Mapped[datetime | None]
+    last_seen: Mapped[datetime | None]
+    last_report_id: Mapped[UUID]
+
+    __table_args__ = (Index(None, "device_id"), Index(None, "node_id"))
+
+
+class Report(Base):
+    """
+    Typed summary of one report; it stays when retention drops the document.
+
+    Attributes:
+        content_sha256: of the canonical JSON: tells a repeated report from another one under the same id.
+        received_at: by this server's clock.
+        ordered_at: the ordering time; null where the report has no time (it is stored, never compared).
+        sent_at: by the node's clock, from the envelope.
+        clock_ahead: the node's clock was ahead of ours by more than it may be.
+        gpu_id, device_id: null where the report is about the node as a whole.
+        node_id: null where an import never said.
+        memory_bytes to partition: as reported then; those of `gpus` are the newest.
+        temperature_c: highest over the timed phases.
+    """
+
+    __tablename__ = "reports"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    content_sha256: Mapped[bytes]
+    received_at: Mapped[datetime]
+    ordered_at: Mapped[datetime | None]
+    measured_from: Mapped[datetime | None]
+    measured_to: Mapped[datetime | None]
+    sent_at: Mapped[datetime | None]
+    clock_ahead: Mapped[bool]
+    outcome: Mapped[str]
+    reason: Mapped[str | None]
+    detail: Mapped[str | None]
+    run_id: Mapped[UUID]
+    run_kind: Mapped[str]
+    cluster: Mapped[str]
+    node_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("nodes.id"))
+    gpu_id: Mapped[str | None] = mapped_column(ForeignKey("gpus.id"))
+    device_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("devices.id"))
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    sm_count: Mapped[int | None]
+    mig_profile: Mapped[str | None]
+    partition: Mapped[str | None]
+    agent_version: Mapped[str]
+    protocol_version: Mapped[int | None]
+    method: Mapped[str | None]
+    profile: Mapped[str | None]
+    fill: Mapped[str | None]
+    torch: Mapped[str | None]
+    runtime: Mapped[str | None]
+    driver: Mapped[str | None]
+    cublas: Mapped[str | None]
+    vbios: Mapped[str | None]
+    ecc_enabled: Mapped[bool | None]
+    power_limit_w: Mapped[float | None]
+    temperature_c: Mapped[float | None]
+    contended: Mapped[bool | None]
+    unstable: Mapped[bool | None]
+
+    __table_args__ = (
+        Index(None, "gpu_id", "ordered_at"),
+        Index(None, "gpu_id", "run_kind", "ordered_at"),
+        Index(None, "device_id", "ordered_at"),
+        Index(None, "node_id", "ordered_at"),
+        Index(None, "received_at"),
+    )
+
+
+class Document(Base):
+    """
+    A report exactly as it was sent.
+
+    Attributes:
+        body: zlib over the JSON text of the parsed item: same keys in the same order, nothing dropped, nothing added.
+    """
+
+    __tablename__ = "documents"
+
+    report_id: Mapped[UUID] = mapped_column(ForeignKey("reports.id"), primary_key=True)
+    received_at: Mapped[datetime]
+    body: Mapped[bytes]
+
+    __table_args__ = (Index(None, "received_at"),)
+
+
+class Roof(Base):
+    """
+    One ceiling of one report.
+
+    Attributes:
+        position: in the report's list.
+        gpu_id, device_id, ordered_at: copies of the report's, so that a device's roofs are read without a join.
+        dtype: settled (`fleetridge.report.roofs.settled_dtype`): float32 never stands for TF32.
+    """
+
+    __tablename__ = "roofs"
+
+    report_id: Mapped[UUID] = mapped_column(ForeignKey("reports.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    gpu_id: Mapped[str]
+    device_id: Mapped[int] = mapped_column(RowId)
+    ordered_at: Mapped[datetime | None]
+    kind: Mapped[str]
+    dtype: Mapped[str]
+    out_dtype: Mapped[str | None]
+    fast_accumulation: Mapped[bool | None]
+    regime: Mapped[str]
+    level: Mapped[str]
+    kernel: Mapped[str | None]
+    value: Mapped[float]
+    unit: Mapped[str]
+    ci_low: Mapped[float | None]
+    ci_high: Mapped[float | None]
+    converged: Mapped[bool | None]
+    first_block: Mapped[float | None]
+    last_block: Mapped[float | None]
+    trend: Mapped[float | None]
+    sm_clock_mhz: Mapped[float | None]
+    power_w: Mapped[float | None]
+
+    __table_args__ = (Index(None, "device_id", "ordered_at"), Index(None, "gpu_id", "ordered_at"))

@@ -1,0 +1,217 @@
+"""
+Reports into the database: all of one call in one transaction, each report once.
+
+The same report may arrive in two calls at the same moment, at two servers. Whoever loses the race finds it stored and
+calls it a duplicate (or a conflict, where the content differs) like anybody who comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, cast
+from uuid import UUID
+
+from sqlalchemy import CursorResult, Table, insert, select
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from fleetridge.peaks import lacks_dtype
+from fleetridge.report import Roof as ReportedRoof
+from fleetridge.report.roofs import settled_dtype
+from fleetridge_server.ingest.intake import Accepted
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.device_names import record_devices, record_names
+from fleetridge_server.store.models import Document, Report, Roof
+from fleetridge_server.store.sightings import NodeKey, node_key, record_gpus, record_nodes
+from fleetridge_server.store.upserts import Row, insert_ignoring
+
+Stored = Literal["created", "duplicate", "conflict"]
+
+# A race is lost to a transaction that has ended by then, so that the second attempt finds its rows. More are only
+# needed where several reports of one call race with several others.
+_ATTEMPTS = 4
+
+_DEADLOCK = "40P01"  # PostgreSQL's code
+
+_REPORTS = cast("Table", Report.__table__)
+
+
+class LostRaceError(RuntimeError):
+    """Another transaction stored one of the reports meanwhile; nothing of this one may stay."""
+
+
+def write_reports(database: Database, accepted: Sequence[Accepted]) -> list[Stored]:
+    """
+    Store what is new of some reports, in one transaction.
+
+    Returns:
+        What became of each, in their order.
+
+    Raises:
+        LostRaceError: others kept storing the same reports; nothing is stored.
+        sqlalchemy.exc.OperationalError: the database does not take it just now; nothing is stored.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(LostRaceError), _transaction(database) as session:
+            return store_reports(session, accepted)
+    with _transaction(database) as session:
+        return store_reports(session, accepted)
+
+
+def store_reports(session: Session, accepted: Sequence[Accepted]) -> list[Stored]:
+    """
+    Store what is new of some reports within a transaction of the caller's.
+
+    Raises:
+        LostRaceError: see there; the caller has to roll back.
+    """
+    known = _stored_hashes(session, [item.report.report_id for item in accepted])
+    outcomes: list[Stored] = []
+    new: list[Accepted] = []
+    for item in accepted:
+        report_id = item.report.report_id
+        if report_id not in known:
+            known[report_id] = item.sha256
+            new.append(item)
+            outcomes.append("created")
+        else:
+            outcomes.append("duplicate" if known[report_id] == item.sha256 else "conflict")
+    if new:
+        _insert(session, sorted(new, key=lambda item: item.report.report_id))
+    return outcomes
+
+
+@contextmanager
+def _transaction(database: Database) -> Iterator[Session]:
+    try:
+        with database.writing() as session:
+            yield session
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == _DEADLOCK:
+            raise LostRaceError("two calls waited for each other; send them again") from error
+        raise
+
+
+def _stored_hashes(session: Session, ids: list[UUID]) -> dict[UUID, bytes]:
+    found = session.execute(select(Report.id, Report.content_sha256).where(Report.id.in_(ids)))
+    return {report_id: bytes(sha256) for report_id, sha256 in found}
+
+
+def _insert(session: Session, new: Sequence[Accepted]) -> None:
+    nodes = record_nodes(session, new)
+    devices = record_devices(session, (item.device_name for item in new if item.device_name is not None))
+    record_names(session, _raw_names(new, devices))
+    record_gpus(session, new, devices=devices, nodes=nodes)
+    rows = [_report_row(item, devices, nodes) for item in new]
+    inserted = session.execute(insert_ignoring(session, _REPORTS), rows, execution_options={"preserve_rowcount": True})
+    if cast("CursorResult[Any]", inserted).rowcount < len(new):
+        raise LostRaceError("other calls stored the same reports; send them again")
+    session.execute(insert(Document.__table__), [_document_row(item) for item in new])  # type: ignore[arg-type] # a Table
+    roofs = [row for item in new for row in _roof_rows(item, devices)]
+    if roofs:
+        session.execute(insert(Roof.__table__), roofs)  # type: ignore[arg-type] # a Table
+
+
+def _raw_names(new: Iterable[Accepted], devices: dict[str, int]) -> Iterable[tuple[str, int]]:
+    for item in new:
+        raw = None if item.report.gpu is None else item.report.gpu.device
+        if raw and item.device_name is not None:
+            yield raw, devices[item.device_name]
+
+
+def _report_row(item: Accepted, devices: dict[str, int], nodes: dict[NodeKey, int]) -> Row:
+    key = node_key(item)
+    return {
+        **_occasion(item),
+        **_subject(item),
+        "node_id": None if key is None else nodes[key],
+        "device_id": None if item.device_name is None else devices[item.device_name],
+    }
+
+
+def _occasion(item: Accepted) -> Row:
+    """When and how a report came about."""
+    report, place = item.report, item.place
+    return {
+        "id": report.report_id,
+        "content_sha256": item.sha256,
+        "received_at": item.received_at,
+        "ordered_at": place.ordered_at,
+        "measured_from": report.measured_from,
+        "measured_to": report.measured_to,
+        "sent_at": item.sent_at,
+        "clock_ahead": place.clock_ahead,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "detail": report.detail,
+        "run_id": report.run.run_id,
+        "run_kind": report.run.kind,
+        "agent_version": report.agent.version,
+        "protocol_version": report.agent.protocol_version,
+        "method": report.agent.method,
+        "profile": report.sweep and report.sweep.profile,
+        "fill": report.sweep and report.sweep.fill,
+    }
+
+
+def _subject(item: Accepted) -> Row:
+    """What was measured, and in which surroundings."""
+    report = item.report
+    gpu, environment, evidence = report.gpu, report.environment, report.evidence
+    temperatures = [phase.temperature_c for phase in evidence.phases if phase.temperature_c is not None]
+    return {
+        "cluster": report.node.cluster,
+        "gpu_id": item.gpu_id,
+        "memory_bytes": gpu and gpu.memory_bytes,
+        "sm_count": gpu and gpu.sm_count,
+        "mig_profile": gpu and gpu.mig_profile,
+        "partition": gpu and gpu.partition,
+        "torch": environment.torch,
+        "runtime": environment.runtime,
+        "driver": environment.driver,
+        "cublas": environment.cublas,
+        "vbios": environment.vbios,
+        "ecc_enabled": environment.ecc_enabled,
+        "power_limit_w": environment.power_limit_w,
+        "temperature_c": max(temperatures, default=None),
+        "contended": evidence.contended,
+        "unstable": evidence.unstable,
+    }
+
+
+def _document_row(item: Accepted) -> Row:
+    return {"report_id": item.report.report_id, "received_at": item.received_at, "body": item.body}
+
+
+def _roof_rows(item: Accepted, devices: dict[str, int]) -> Iterable[Row]:
+    if item.gpu_id is None or item.device_name is None:
+        return
+    of_report = {
+        "report_id": item.report.report_id,
+        "gpu_id": item.gpu_id,
+        "device_id": devices[item.device_name],
+        "ordered_at": item.place.ordered_at,
+    }
+    for position, roof in enumerate(item.report.roofs):
+        dtype = _compared_dtype(roof, item)
+        yield {**of_report, "position": position, "dtype": dtype, **_roof_values(roof)}
+
+
+def _compared_dtype(roof: ReportedRoof, item: Accepted) -> str:
+    if roof.kind != "compute":
+        return roof.dtype  # reading memory does not multiply
+    without_tf32 = lacks_dtype(item.device_name or "", "tf32")
+    return settled_dtype(
+        roof.dtype, allow_tf32=item.report.environment.allow_tf32, chip_has_tf32=False if without_tf32 else None
+    )
+
+
+_ROOF_VALUES = (
+    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
+    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
+)  # fmt: skip
+
+
+def _roof_values(roof: ReportedRoof) -> dict[str, Any]:
+    return {name: getattr(roof, name) for name in _ROOF_VALUES}

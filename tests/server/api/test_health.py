@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import text
+
+from fleetridge_server.store.schema import SchemaError
+from support.app_client import app_client
+from support.reports import make_report
+
+if TYPE_CHECKING:
+    from fleetridge_server.store.database import Database
+    from support.app_client import AppClient
+    from support.databases import PostgresDatabases
+
+
+def test_a_started_server_is_alive_and_ready(client: AppClient) -> None:
+    """With a database that has the right schema."""
+    assert client.get("/livez").json() == {"status": "alive"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_a_database_that_was_taken_back_makes_it_not_ready(client: AppClient, database: Database) -> None:
+    """With the remedy, while it is alive all the same."""
+    with database.writing() as session:
+        session.execute(text("DELETE FROM alembic_version"))
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "schema_mismatch"
+    assert "fleetridge-server migrate" in answer.json()["detail"]
+    assert answer.headers["retry-after"]
+    assert client.get("/livez").status_code == 200
+
+
+def test_a_database_that_was_changed_by_a_newer_server_makes_it_not_ready(
+    client: AppClient, database: Database
+) -> None:
+    """An unknown revision is not guessed at."""
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = 'later'"))
+
+    assert "newer" in client.get("/readyz").json()["detail"]
+
+
+def test_a_database_that_is_gone_makes_it_not_ready(postgres_databases: PostgresDatabases) -> None:
+    """Reads, writes and readiness say so; the process stays alive and no secret is told."""
+    url = postgres_databases.create(migrated=True)
+    with app_client(url) as client:
+        postgres_databases.drop(url)
+        answers = [client.get("/readyz"), client.get("/devices"), client.post("/reports", json=make_report())]
+        alive = client.get("/livez")
+
+    assert [answer.status_code for answer in answers] == [503, 503, 503]
+    assert {answer.json()["code"] for answer in answers} == {"database_unavailable"}
+    assert alive.status_code == 200
+    assert not any("fleetridge_test" in answer.text for answer in answers)
+
+
+def test_a_start_without_the_schema_fails(empty_database_url: str) -> None:
+    """Rather than answer every call with an error."""
+    with pytest.raises(SchemaError, match="migrate"), app_client(empty_database_url):
+        pass

@@ -1,0 +1,66 @@
+"""Made-up gpus never share anything with real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.app_client import AppClient
+from support.fleet import fleet, gpu_ids, post, ridge
+from support.reports import make_report
+
+
+@pytest.fixture
+def both(client: AppClient) -> AppClient:
+    """Four real gpus and five made-up ones, which are faster."""
+    post(client, fleet([845.0] * 4))
+    made_up = [
+        make_report(gpu__uuid=f"GPU-s{number}", node__cluster="simulated", node__name="s1", pi_tflops=999.0)
+        for number in range(5)
+    ]
+    post(client, [*made_up, make_report(gpu__device="Toy", gpu__uuid="GPU-t", node__cluster="simulated")])
+    return client
+
+
+def test_they_are_left_out(both: AppClient) -> None:
+    """Of lists, medians and counts."""
+    answer = ridge(both)
+
+    assert (len(answer["gpus"]), answer["ridges"][0]["pi_tflops"]["median"]) == (4, 845.0)
+
+
+def test_they_are_given_alone_where_asked_for(both: AppClient) -> None:
+    """And real ones are left out then."""
+    answer = ridge(both, cluster="simulated")
+
+    assert (len(answer["gpus"]), answer["ridges"][0]["pi_tflops"]["median"]) == (5, 999.0)
+
+
+def test_a_device_that_only_they_have_is_not_listed(both: AppClient) -> None:
+    """Unless asked for."""
+    lists = [both.get("/devices", params=params).json()["devices"] for params in ({}, {"cluster": "simulated"})]
+
+    assert [[device["name"] for device in devices] for devices in lists] == [["H200"], ["H200", "Toy"]]
+
+
+def test_a_made_up_gpu_is_compared_with_made_up_ones(both: AppClient) -> None:
+    """By its own page too."""
+    found = both.get("/gpus/GPU-s0").json()["ridges"][0]
+
+    assert (found["peers"], found["pi_deviation"]) == (5, 0)
+
+
+def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(both: AppClient) -> None:
+    """Not even with a newer report."""
+    copied = make_report(
+        gpu__uuid="GPU-a000",
+        node__cluster="simulated",
+        pi_tflops=1.0,
+        measured_from="2026-11-21T02:00:00Z",
+        measured_to="2026-11-21T02:01:00Z",
+    )
+    post(both, [copied])
+
+    answer = ridge(both)
+
+    assert "GPU-a000" in gpu_ids(answer)
+    assert answer["gpus"][0]["worst"]["deviation"] == 0

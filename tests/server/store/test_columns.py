@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.exc import StatementError
+
+from fleetridge_server.store.models import Node
+
+if TYPE_CHECKING:
+    from fleetridge_server.store.database import Database
+
+NOON = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=timezone.utc)
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    return {"cluster": "east", "name": "n1", "labels": {}, "last_report_id": UUID(int=1), **changes}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NOON,
+        NOON.astimezone(timezone(timedelta(hours=9))),
+        datetime(1, 1, 1, tzinfo=timezone.utc),
+        datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc),
+    ],
+)
+def test_a_time_comes_back_as_the_same_moment_in_utc(database: Database, moment: datetime) -> None:
+    """Whatever its zone was, and for every year that a date can have."""
+    with database.writing() as session:
+        session.execute(insert(Node).values(node(last_seen=moment)))
+    with database.reading() as session:
+        stored = session.scalar(select(Node.last_seen))
+
+    assert stored == moment
+    assert stored.tzinfo == timezone.utc
+
+
+def test_a_time_without_a_zone_is_refused(database: Database) -> None:
+    """It would mean something else on each database."""
+    with database.writing() as session, pytest.raises(StatementError, match="has no zone"):
+        session.execute(insert(Node).values(node(last_seen=datetime(2026, 1, 1))))  # noqa: DTZ001 # the fault meant
+
+
+def test_times_sort_by_moment(database: Database) -> None:
+    """Also where they came in different zones."""
+    moments = [NOON.astimezone(timezone(timedelta(hours=hours))) + timedelta(hours=hours) for hours in (9, -8, 0)]
+    rows = [node(name=str(place), last_seen=moment) for place, moment in enumerate(moments)]
+
+    with database.writing() as session:
+        session.execute(insert(Node), rows)
+    with database.reading() as session:
+        names = session.scalars(select(Node.name).order_by(Node.last_seen)).all()
+
+    assert names == ["1", "2", "0"]
+
+
+def test_no_roster_is_null_in_sql(database: Database) -> None:
+    """A query for nodes without a roster finds them on both databases."""
+    with database.writing() as session:
+        session.execute(insert(Node).values(node(roster=None)))
+    with database.reading() as session:
+        found = session.scalars(select(Node.name).where(Node.roster.is_(None))).all()
+
+    assert found == ["n1"]

@@ -1,0 +1,69 @@
+"""Gpus of a device, worst first."""
+
+from __future__ import annotations
+
+from fleetridge_server.place import GpuPlace
+from fleetridge_server.ranking import standings
+from fleetridge_server.ridge import Filter, compare
+from support.readings import BETA, PI, START, reading
+
+EVERYTHING = Filter()
+
+
+def place(gpu_id: str) -> GpuPlace:
+    """A gpu somewhere."""
+    return GpuPlace(gpu_id, 1, "east", "node-01", 0, None, None, None, START, "measured", None)
+
+
+def order(rates: dict[str, float], only: Filter = EVERYTHING, *, measured_only: bool = False) -> list[str]:
+    """Gpu ids worst first, from one pi each; a rate of 0 is a gpu that was never measured."""
+    roofs = compare(reading(gpu_id, rate) for gpu_id, rate in rates.items() if rate)
+    places = [place(gpu_id) for gpu_id in rates]
+    return [gpu.place.gpu_id for gpu in standings(places, roofs, only, measured_only=measured_only)]
+
+
+def test_the_lowest_deviation_comes_first() -> None:
+    """The reader wants to know which gpu is slow."""
+    assert order({"a": 845.0, "b": 600.0, "c": 850.0, "d": 700.0}) == ["b", "d", "a", "c"]
+
+
+def test_equal_deviations_are_ordered_by_gpu_id() -> None:
+    """So that pages fit together."""
+    assert order({"c": 845.0, "a": 845.0, "b": 845.0}) == ["a", "b", "c"]
+
+
+def test_gpus_without_a_value_come_last() -> None:
+    """No data is not slow."""
+    assert order({"a": 0, "b": 845.0, "c": 600.0}) == ["c", "b", "a"]
+
+
+def test_gpus_without_a_value_can_be_left_out() -> None:
+    """Where a filter asks for roofs, a gpu without one does not match."""
+    assert order({"a": 0, "b": 845.0}, measured_only=True) == ["b"]
+
+
+def test_a_filter_decides_by_which_roofs_gpus_are_ranked() -> None:
+    """Slow in bfloat16 says nothing of int8."""
+    int8 = PI._replace(dtype="int8")
+    roofs = compare(
+        [
+            *(reading(gpu, rate) for gpu, rate in {"a": 600.0, "b": 845.0, "c": 850.0}.items()),
+            *(reading(gpu, rate, roof=int8) for gpu, rate in {"a": 1700.0, "b": 1690.0, "c": 1000.0}.items()),
+        ]
+    )
+
+    ranked = standings([place(gpu) for gpu in "abc"], roofs, Filter(dtype="int8"), measured_only=True)
+
+    assert [gpu.place.gpu_id for gpu in ranked] == ["c", "b", "a"]
+
+
+def test_beta_ranks_as_pi_does() -> None:
+    """Whichever is further below the peers."""
+    roofs = compare(
+        [
+            *(reading(gpu, 845.0) for gpu in "abc"),
+            *(reading(gpu, rate, roof=BETA) for gpu, rate in {"a": 4430.0, "b": 4430.0, "c": 4000.0}.items()),
+        ]
+    )
+
+    assert standings([place(gpu) for gpu in "abc"], roofs, EVERYTHING, measured_only=False)[0].place.gpu_id == "c"

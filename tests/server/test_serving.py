@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from fleetridge_server.serving import ListenError, require_safe_host
+from fleetridge_server.settings import Settings
+from support.reports import make_report
+from support.server_process import server_process
+
+if TYPE_CHECKING:
+    from support.databases import PostgresDatabases, SqliteDatabases
+
+TIMEOUT_S = 30
+
+
+def test_a_server_says_its_address_answers_and_ends_in_good_order(empty_database_url: str) -> None:
+    """From an empty database, with one command."""
+    report = make_report()
+    with server_process(empty_database_url, "--migrate") as server:
+        address = server.address()
+        answers = [httpx.post(f"{address}/reports", json=report), httpx.get(f"{address}/reports/{report['report_id']}")]
+        code = server.stop()
+
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[1].json() == report
+    assert "server" not in answers[1].headers
+    assert code == 0
+
+
+def test_a_call_that_is_in_hand_is_finished(sqlite_databases: SqliteDatabases) -> None:
+    """A report whose body is on its way when the signal comes is stored and answered."""
+    body = json.dumps(make_report()).encode()
+    head = (
+        f"POST /reports HTTP/1.1\r\nHost: server\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    with server_process(sqlite_databases.create(migrated=True)) as server:
+        where = urlsplit(server.address())
+        with socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S) as connection:
+            connection.sendall(head.encode())
+            waiting = connection.recv(1024)  # the server has the call in hand and wants its body
+            server.process.terminate()
+            connection.sendall(body)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        code = server.process.wait(TIMEOUT_S)
+
+    assert waiting.startswith(b"HTTP/1.1 100")
+    assert answer.startswith(b"HTTP/1.1 201")
+    assert code == 0
+
+
+def test_four_replicas_that_start_at_once_all_come_up(postgres_databases: PostgresDatabases) -> None:
+    """On an empty database, each migrating first."""
+    url = postgres_databases.create(migrated=False)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server_process(url, "--migrate")) for _ in range(4)]
+        statuses = [httpx.get(f"{server.address()}/readyz").status_code for server in servers]
+        codes = [server.stop() for server in servers]
+    postgres_databases.drop(url)
+
+    assert statuses == [200] * 4
+    assert codes == [0] * 4
+
+
+def test_a_second_server_of_one_file_ends_at_once(sqlite_databases: SqliteDatabases) -> None:
+    """While the first goes on."""
+    url = sqlite_databases.create(migrated=True)
+    with server_process(url) as first, server_process(url) as second:
+        # Either may be the one that comes first.
+        addresses = [first.address(), second.address()]
+        running = [server for server, address in zip((first, second), addresses, strict=True) if address]
+        [loser] = [server for server in (first, second) if server not in running]
+
+        assert len(running) == 1
+        assert loser.process.wait(TIMEOUT_S) == 1
+        assert httpx.get(f"{max(addresses)}/livez").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_this_machine_alone_may_be_served_without_tokens(host: str) -> None:
+    """Whoever is on it may read the file anyway."""
+    require_safe_host(Settings(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gpu-head.example", ""])  # noqa: S104 # what is refused
+def test_a_network_is_not_served_without_tokens_unless_it_is_trusted(host: str) -> None:
+    """The sentence says why, and what to do."""
+    with pytest.raises(ListenError, match="--trust-network"):
+        require_safe_host(Settings(host=host))
+
+    require_safe_host(Settings(host=host, trust_network=True))
