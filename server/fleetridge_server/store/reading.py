@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, get_args
+from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, SQLColumnExpression, and_, func, literal, select, union_all
+from sqlalchemy import CTE, ColumnElement, ScalarSelect, SQLColumnExpression, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
-from fleetridge.report import RoofKey, RunKind
+from fleetridge.report import RoofKey
 from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
-from fleetridge_server.store.models import Gpu, Report, Roof
+from fleetridge_server.store.models import Report, Roof
 
 # Made-up gpus of the simulator never share a cohort, a count or a list with real ones.
 SIMULATED = "simulated"
@@ -91,47 +91,40 @@ def in_population(cluster: SQLColumnExpression[str], *, simulated: bool) -> Colu
 
 
 def _recent_reports(device_ids: Sequence[int], span: Span) -> CTE:
-    """Valid reports from the newest DEPTH_REPORTS of each gpu and kind of run."""
-    horizon, report = _horizons(device_ids, span), aliased(Report)
+    """
+    Valid reports from the newest DEPTH_REPORTS of each gpu and kind of run.
+
+    The bound is looked up in the index for each report: joined as a table of its own, SQLite reads all of it anew for
+    every report.
+    """
+    report = aliased(Report)
     return (
         select(report.id, report.gpu_id, report.method, report.ordered_at)
-        .select_from(horizon)
-        .join(report, and_(report.gpu_id == horizon.c.gpu_id, report.run_kind == horizon.c.kind))
         .where(
+            report.device_id.in_(device_ids),
             *_valid(report, span),
-            report.device_id == horizon.c.device_id,
-            report.ordered_at >= horizon.c.oldest,
+            report.ordered_at >= func.coalesce(_oldest_looked_at(report, span), _BEGINNING),
         )
         .cte("recent_reports")
     )
 
 
-def _horizons(device_ids: Sequence[int], span: Span) -> CTE:
-    """Time of the oldest report that is looked at, for each gpu and kind of run."""
-    kinds = union_all(*(select(literal(kind).label("kind")) for kind in get_args(RunKind))).cte("kinds")
-    report = aliased(Report)
-    oldest = (
-        select(report.ordered_at)
+def _oldest_looked_at(report: type[Report], span: Span) -> ScalarSelect[datetime | None]:
+    """Time of the oldest report that is looked at, for the gpu and kind of run of another report."""
+    peer = aliased(Report)
+    return (
+        select(peer.ordered_at)
         .where(
-            report.gpu_id == Gpu.id,
-            report.run_kind == kinds.c.kind,
-            report.device_id == Gpu.device_id,
-            *_valid(report, span),
+            peer.gpu_id == report.gpu_id,
+            peer.run_kind == report.run_kind,
+            peer.device_id == report.device_id,
+            *_valid(peer, span),
         )
-        .order_by(report.ordered_at.desc())
+        .order_by(peer.ordered_at.desc())
         .limit(1)
         .offset(DEPTH_REPORTS - 1)
-        .correlate(Gpu, kinds)
+        .correlate(report)
         .scalar_subquery()
-    )
-    every_kind = literal(True)  # the join's condition: each gpu with each kind
-    return (
-        select(Gpu.id.label("gpu_id"), Gpu.device_id, kinds.c.kind, func.coalesce(oldest, _BEGINNING).label("oldest"))
-        .join(kinds, every_kind)
-        .where(Gpu.device_id.in_(device_ids))
-        .cte("horizons")
-        # Else the databases look every horizon up again for every report.
-        .prefix_with("MATERIALIZED")
     )
 
 
