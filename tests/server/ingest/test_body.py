@@ -37,7 +37,9 @@ def test_a_bomb_is_refused_before_it_unfolds() -> None:
     assert peak < 3 * MAX_BODY_BYTES
 
 
-@pytest.mark.parametrize("body", [b"{}", gzip.compress(b"{}")[:-3], gzip.compress(b"{}" * 999)[:20] + b"x" * 30])
+@pytest.mark.parametrize(
+    "body", [b"{}", gzip.compress(b"{}", mtime=0)[:-3], gzip.compress(b"{}" * 999, mtime=0)[:20] + b"x" * 30]
+)
 def test_what_is_not_gzip_is_refused(body: bytes) -> None:
     """Plain, cut off and damaged bodies are faults of the sender."""
     with pytest.raises(ProblemError) as raised:
