@@ -1,0 +1,174 @@
+"""
+One gpu beside its peers: every number of a verdict, so that it can be recomputed by hand.
+
+    loss  = 1 - value / median
+    scale = max(1.4826·b_n·MAD, f·median)
+    z     = (value - median) / scale
+    limit = the smaller of max(gate, 3.5·scale/median) and 10 %; without the 10 % in a wide cohort
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fleetridge_server.cohort import FEWEST_PEERS, NEWEST_REPORTS, Cohort
+from fleetridge_server.stats import median
+from fleetridge_server.verdict.levels import Group, Level, Step, grouped, pooled_deviation
+from fleetridge_server.verdict.members import Member
+from fleetridge_server.verdict.scale import (
+    Scale,
+    floored_scale,
+    robust_deviation,
+    scale_floor,
+    small_sample_factor,
+)
+from fleetridge_server.verdict.tails import normal_two_sided, student_two_sided
+
+# Iglewicz and Hoaglin (1993): a modified z beyond 3.5 is an outlier.
+BEYOND_SCALES = 3.5
+
+# Less than 3 % is nobody's trouble, and three floors are the least that a noisy measurement can tell.
+SMALLEST_GATE = 0.03
+FLOORS_PER_GATE = 3.0
+
+# Two bad gpus among eight stretch the scale until neither is beyond it; a tenth lost is a fault whatever it says …
+PLAIN_LOSS = 0.10
+# … unless so many gpus scatter so widely that a tenth is nothing special among them.
+WIDE_SCALE = 0.03
+WIDE_FEWEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """
+    What the gpus of one group are held against.
+
+    Attributes:
+        n: gpus behind the median, the judged one included.
+        median: of their values, in the unit of the roof.
+        scale: of the group, or pooled over the levels of the cohort where it has steps.
+        pooled_n: gpus behind the scale.
+        floor: smallest scale f, as a fraction of the median.
+        gate: smallest loss that counts, as a fraction.
+        limit: loss past which a gpu is beyond.
+        wide: whether the scale alone decides, as the cohort scatters too widely.
+        levels: of the factors by which the cohort was split.
+    """
+
+    n: int
+    median: float
+    scale: Scale
+    pooled_n: int
+    floor: float
+    gate: float
+    limit: float
+    wide: bool
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether there are peers enough to say anything."""
+        return self.n >= FEWEST_PEERS
+
+    def loss(self, value: float) -> float:
+        """Part of the median that a value lacks; negative for a faster one."""
+        return 1 - value / self.median
+
+    def is_beyond(self, value: float) -> bool:
+        """Whether a value lies beyond the limit."""
+        return self.loss(value) > self.limit
+
+    def z(self, value: float) -> float:
+        """Distance from the median in scales, negative for slower."""
+        return (value - self.median) / self.scale.value
+
+    def p(self, value: float) -> float:
+        """Two-sided probability of such a distance among healthy gpus."""
+        z = self.z(value)
+        degrees = self.scale.degrees
+        return normal_two_sided(z) if degrees is None else student_two_sided(z, degrees)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGroup:
+    """A group with its yardstick."""
+
+    group: Group
+    yardstick: Yardstick
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCohort:
+    """A cohort with its groups, and the steps between them."""
+
+    cohort: Cohort
+    groups: tuple[JudgedGroup, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def n(self) -> int:
+        """Gpus that count."""
+        return sum(len(judged.group.counted) for judged in self.groups)
+
+
+def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
+    """
+    Yardsticks of a cohort.
+
+    Args:
+        cohort: its key.
+        members: all of it, those not measured lately included.
+    """
+    floor = scale_floor(
+        [run.reading.value for run in member.runs[:NEWEST_REPORTS]] for member in members if member.in_window
+    )
+    groups, steps = grouped(members, floor)
+    judged = _pooled(groups, floor) if len(groups) > 1 else [_alone(group, floor) for group in groups]
+    return JudgedCohort(cohort, tuple(judged), tuple(steps))
+
+
+def yardstick(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Yardstick:
+    """Yardstick from a median, a scale and a floor; see the head of this file for the limit."""
+    gate = max(SMALLEST_GATE, FLOORS_PER_GATE * floor)
+    relative = scale.value / center
+    wide = pooled_n >= WIDE_FEWEST and relative > WIDE_SCALE
+    limit = max(gate, BEYOND_SCALES * relative)
+    return Yardstick(
+        n=n,
+        median=center,
+        scale=scale,
+        pooled_n=pooled_n,
+        floor=floor,
+        gate=gate,
+        limit=limit if wide else min(limit, PLAIN_LOSS),
+        wide=wide,
+    )
+
+
+def yardstick_of(values: Sequence[float], floor: float) -> Yardstick:
+    """Yardstick of plain values, above 0, that make one group."""
+    n = len(values)
+    center = median(values)
+    deviation = small_sample_factor(n) * robust_deviation([value - center for value in values])
+    return yardstick(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
+
+
+def _alone(group: Group, floor: float) -> JudgedGroup:
+    return JudgedGroup(group, yardstick_of([member.value for member in group.counted], floor))
+
+
+def _pooled(groups: Sequence[Group], floor: float) -> list[JudgedGroup]:
+    """Yardsticks of levels: each its own median, all one relative scale."""
+    values = [[member.value for member in group.counted] for group in groups]
+    total = sum(map(len, values))
+    deviation = pooled_deviation(values)
+    # Every level spends one gpu on its median, where a cohort in one piece spends one in all.
+    spread_n = max(1, total - (len(groups) - 1))
+    judged: list[JudgedGroup] = []
+    for group, own in zip(groups, values, strict=True):
+        center = median(own)
+        scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
+        stick = yardstick(center, scale, n=len(own), pooled_n=total, floor=floor)
+        judged.append(JudgedGroup(group, replace(stick, levels=group.levels)))
+    return judged

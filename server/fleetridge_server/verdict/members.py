@@ -1,0 +1,127 @@
+"""
+What each gpu counts for in each cohort: the median of its newest reports.
+
+A gpu counts under the conditions of its newest report, as in `fleetridge_server.cohort`; what it did before it was
+split, refilled or measured by an older protocol is history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from fleetridge.report import RoofKey
+from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, is_judged
+from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
+
+# Older values say how a gpu was, not how it is; a month holds several sweeps of even a rarely measured fleet.
+WINDOW = timedelta(days=30)
+
+# How far back an accusation remembers: a fault that comes and goes shows within ten runs, a repaired gpu is clean then.
+REMEMBERED_REPORTS = 10
+
+# Links are compared with their like, but a slow link is no slow gpu.
+_LINKS = ("pcie", "nvlink")
+
+
+class Run(NamedTuple):
+    """One roof of one valid report."""
+
+    report: JudgedReport
+    reading: RoofReading
+
+
+class Member(NamedTuple):
+    """
+    A gpu in one cohort.
+
+    Attributes:
+        runs: its newest valid runs under the cohort's conditions, newest first, at most REMEMBERED_REPORTS.
+        value: median of the newest (at most three) of them.
+        in_window: whether the value is recent enough to move the cohort's median.
+    """
+
+    gpu_id: str
+    cohort: Cohort
+    runs: tuple[Run, ...]
+    value: float
+    in_window: bool
+
+    @property
+    def newest(self) -> Run:
+        """The newest run."""
+        return self.runs[0]
+
+
+def by_gpu(reports: Iterable[JudgedReport], as_of: datetime) -> dict[str, list[JudgedReport]]:
+    """Reports of each gpu up to `as_of`, newest first, gpus in the order of their ids."""
+    found: dict[str, list[JudgedReport]] = defaultdict(list)
+    for report in reports:
+        if report.ordered_at <= as_of:
+            found[report.gpu_id].append(report)
+    return {
+        gpu_id: sorted(found[gpu_id], key=lambda report: (report.ordered_at, report.report_id), reverse=True)
+        for gpu_id in sorted(found)
+    }
+
+
+def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: datetime) -> dict[Cohort, list[Member]]:
+    """Members of every cohort, in the order of their ids."""
+    window_from = as_of - WINDOW
+    cohorts: dict[Cohort, list[Member]] = defaultdict(list)
+    for gpu_id, reports in histories.items():
+        for roof, runs in _runs_by_roof(reports, window_from):
+            newest = runs[0].report
+            cohort = Cohort(roof, newest.conditions)
+            value = middle_of_few([run.reading.value for run in runs[:NEWEST_REPORTS]])
+            member = Member(gpu_id, cohort, tuple(runs), value, newest.ordered_at >= window_from)
+            cohorts[cohort].append(member)
+    return cohorts
+
+
+def is_link(roof: RoofKey) -> bool:
+    """Whether a roof is that of a link."""
+    return roof.level in _LINKS
+
+
+def middle_of_few(values: list[float]) -> float:
+    """Median of one to three values."""
+    values.sort()
+    half = len(values) // 2
+    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+def _runs_by_roof(reports: Sequence[JudgedReport], window_from: datetime) -> list[tuple[RoofKey, list[Run]]]:
+    """
+    Runs of one gpu, newest first, under the conditions of the newest run of each roof and method.
+
+    A value in the window rests on runs in the window; only a gpu without any is described by older ones.
+    """
+    found: dict[tuple[str | None, RoofKey], list[Run]] = {}
+    for report in reports:
+        if not report.is_valid:
+            continue
+        method = report.conditions.method
+        for roof, reading in report.roofs.items():
+            if reading.implausible or not _is_compared(roof):
+                continue
+            runs = found.get((method, roof))
+            if runs is None:
+                found[method, roof] = [Run(report, reading)]
+            elif len(runs) < REMEMBERED_REPORTS and _joins(runs[0].report, report, window_from):
+                runs.append(Run(report, reading))
+    return [(roof, runs) for (_, roof), runs in found.items()]
+
+
+@lru_cache(maxsize=1024)
+def _is_compared(roof: RoofKey) -> bool:
+    return is_judged(roof) or is_link(roof)
+
+
+def _joins(newest: JudgedReport, older: JudgedReport, window_from: datetime) -> bool:
+    if older.conditions is not newest.conditions and older.conditions != newest.conditions:
+        return False
+    return older.ordered_at >= window_from or newest.ordered_at < window_from

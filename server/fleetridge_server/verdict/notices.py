@@ -1,0 +1,186 @@
+"""What is said once of a cohort or a device, so that it need not be said of every gpu."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fleetridge.quantities import signed_percent
+from fleetridge.report import RoofKey
+from fleetridge_server.cohort import FEWEST_PEERS, Cohort
+from fleetridge_server.stats import median
+from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
+from fleetridge_server.verdict.judgement import JudgedCohort, JudgedGroup
+from fleetridge_server.verdict.levels import POPULATION, Level, Step, level_name
+from fleetridge_server.verdict.members import Member
+
+NoticeKind = Literal[
+    "factor_step",
+    "mixed_ecc",
+    "wide_cohort",
+    "two_populations",
+    "below_published",
+    "above_published",
+    "fleet_drift",
+    "upgrade",
+]
+
+# Sustained products under a power limit reach 70 % of the datasheet on healthy silicon, reads 90 %.
+BELOW_PUBLISHED = {"compute": 0.5, "memory": 0.7}
+
+_FACTOR_WORDS = {
+    "driver": "driver",
+    "torch": "torch",
+    "cublas": "cuBLAS",
+    "power_limit_w": "power limit (W)",
+    "ecc_enabled": "ECC",
+    "vbios": "VBIOS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """
+    One sentence on a cohort.
+
+    Attributes:
+        cohort, roof: None where it is about the device, or about all cohorts of a roof.
+        effect, low, high: as fractions, where there is one.
+        gpu_ids: of the side that is slower, or odd.
+    """
+
+    kind: NoticeKind
+    text: str
+    cohort: Cohort | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    gpu_ids: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    roof: RoofKey | None = None
+
+
+def cohort_notices(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
+    """Notices on one cohort."""
+    notices = [_step_notice(judged.cohort, step, judged.groups) for step in judged.steps]
+    wide = next((group.yardstick for group in judged.groups if group.yardstick.wide), None)
+    if wide is not None:
+        share = wide.scale.value / wide.median
+        text = (
+            f"{wide.pooled_n} gpus scatter by {share:.1%} of their median: only a loss of {wide.limit:.0%} stands out"
+        )
+        notices.append(Notice("wide_cohort", text, judged.cohort, effect=share))
+    return [*notices, *_mixed_ecc(judged), *_beside_published(judged, published)]
+
+
+def device_notices(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
+    """Notices on one name that stands for gpus of several sizes."""
+    sizes: dict[RoofKey, dict[tuple[int | None, int | None], int]] = defaultdict(dict)
+    for judged in cohorts:
+        conditions = judged.cohort.conditions
+        if conditions.mig_profile is None and conditions.partition is None:
+            key = conditions.sm_count, conditions.memory_bytes
+            counts = sizes[judged.cohort.roof]
+            counts[key] = max(judged.n, counts.get(key, 0))
+    for counts in sizes.values():
+        known = {size: n for size, n in counts.items() if None not in size}
+        if len(known) > 1:
+            parts = [f"{n} with {sms} multiprocessors" for (sms, _), n in sorted(known.items(), key=str)]
+            return [Notice("two_populations", f"one name, gpus of different size: {', '.join(parts)}")]
+    return []
+
+
+def fleet_drift_notice(cohort: Cohort, gpu_ids: Sequence[str], change: float) -> Notice:
+    """Notice that most gpus of a cohort became slower than they were."""
+    text = f"{len(gpu_ids)} gpus became slower together, by {signed_percent(change)}: look for what they share"
+    return Notice("fleet_drift", text, cohort, effect=change, gpu_ids=tuple(gpu_ids))
+
+
+def upgrade_notices(effects: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]) -> list[Notice]:
+    """What each change of a factor did to the gpus that met it, each against itself."""
+    return [
+        _upgrade_notice(roof, change, effect) for roof, found in effects.items() for change, effect in found.items()
+    ]
+
+
+def _upgrade_notice(roof: RoofKey, change: EpochChange, effect: PairedEffect) -> Notice:
+    word = _FACTOR_WORDS[change.before.factor]
+    versions = f"{change.before.name} to {change.after.name}"
+    text = (
+        f"{word} {versions} changed {effect.n} gpus by {signed_percent(effect.effect)} "
+        f"({signed_percent(effect.low)} to {signed_percent(effect.high)}, {effect.confidence:.0%}), each against itself"
+    )
+    return Notice(
+        "upgrade", text, effect=effect.effect, low=effect.low, high=effect.high, levels=tuple(change), roof=roof
+    )
+
+
+def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> Notice:
+    slow, fast = step.levels[0], step.levels[-1]
+    interval = f"{signed_percent(step.effect)} ({signed_percent(step.low)} to {signed_percent(step.high)})"
+    if step.factor == POPULATION:
+        text = (
+            f"one name, two populations: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
+            f"tells them apart{_nodes_text(step, groups)}; each is judged among its own"
+        )
+        kind: NoticeKind = "two_populations"
+    else:
+        word = _FACTOR_WORDS[step.factor]
+        text = (
+            f"{word} {slow.level.name} ({slow.n} gpus) differs from {fast.level.name} ({fast.n} gpus) by {interval}; "
+            "each gpu is judged among its own"
+        )
+        kind = "mixed_ecc" if step.factor == "ecc_enabled" else "factor_step"
+    levels = tuple(level.level for level in step.levels)
+    return Notice(kind, text, cohort, step.effect, step.low, step.high, step.gpu_ids, levels)
+
+
+def _nodes_text(step: Step, groups: Sequence[JudgedGroup]) -> str:
+    """Words for a split that follows the nodes."""
+    slow = set(step.gpu_ids)
+    members = [member for judged in groups for member in judged.group.counted]
+    inside = {member.newest.report.node for member in members if member.gpu_id in slow}
+    outside = {member.newest.report.node for member in members if member.gpu_id not in slow}
+    if None in inside or inside & outside:
+        return ""
+    names = ", ".join(sorted(node.name for node in inside if node is not None))
+    return f" except their nodes ({names})"
+
+
+def _mixed_ecc(judged: JudgedCohort) -> list[Notice]:
+    """ECC on and off in one cohort without a step between them."""
+    if any(step.factor == "ecc_enabled" for step in judged.steps):
+        return []
+    settings: dict[str, list[Member]] = defaultdict(list)
+    for group in judged.groups:
+        for member in group.group.counted:
+            settings[level_name(member.newest.report.factors.ecc_enabled)].append(member)
+    if not settings.keys() >= {"on", "off"}:
+        return []
+    rare = min(("off", "on"), key=lambda name: len(settings[name]))
+    text = f"ECC is on for {len(settings['on'])} gpus and off for {len(settings['off'])}, without a clear difference"
+    return [Notice("mixed_ecc", text, judged.cohort, gpu_ids=tuple(member.gpu_id for member in settings[rare]))]
+
+
+def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
+    roof = judged.cohort.roof
+    peak = published.get(roof)
+    values = [member.value for group in judged.groups for member in group.group.counted]
+    if peak is None or len(values) < FEWEST_PEERS:
+        return []
+    share = median(values) / peak
+    if share < BELOW_PUBLISHED[roof.kind]:
+        text = f"all {len(values)} gpus together reach {share:.0%} of the published peak: the model, not single gpus"
+        return [Notice("below_published", text, judged.cohort, effect=share - 1)]
+    above = _above(judged, peak)
+    if above:
+        text = f"{len(above)} gpus lie above the published peak: check clocks, operands and the peak's source"
+        return [Notice("above_published", text, judged.cohort, gpu_ids=above)]
+    return []
+
+
+def _above(judged: JudgedCohort, peak: float) -> tuple[str, ...]:
+    members: Iterable[Member] = (member for group in judged.groups for member in group.group.counted)
+    return tuple(member.gpu_id for member in members if member.value > peak)

@@ -1,0 +1,268 @@
+"""
+Why a gpu is slow, as far as its readings beside its peers' say; first what explains most.
+
+Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on
+every gpu is how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fleetridge.quantities import percent, significant
+from fleetridge_server.verdict.drift import Drift
+from fleetridge_server.verdict.evidence import Factors
+from fleetridge_server.verdict.levels import level_name
+from fleetridge_server.verdict.peers import NUMBERS, Peers
+from fleetridge_server.verdict.remedies import RANK, REMEDIES, ReasonCode
+from fleetridge_server.verdict.verdicts import Verdict
+
+# Differences below these are how readings scatter on like gpus under like load.
+_LIMIT_PART = 0.02
+_POWER_PART = 0.05
+_CLOCK_PART = 0.015
+_MEMORY_CLOCK_PART = 0.01
+_HOTTER_C = 8.0
+_FALLING_PART = 0.03
+
+# A throttle counter that grew by less during a timed phase explains no loss that counts.
+_THROTTLE_MS = 5.0
+_THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
+_BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
+
+_UNITS = {
+    "power_limit_w": "W",
+    "power_w": "W",
+    "sm_clock_mhz": "MHz",
+    "memory_clock_mhz": "MHz",
+    "temperature_c": "°C",
+}
+_SOFTWARE = ("driver", "torch", "cublas", "vbios")
+
+
+class Fact(NamedTuple):
+    """A reading beside that of the peers, both as people write them; peers is "" where there is nothing beside it."""
+
+    reading: str
+    own: str
+    peers: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """
+    One reason.
+
+    Attributes:
+        text: a sentence.
+        next_step: for an operator.
+        facts: readings that it rests on.
+    """
+
+    code: ReasonCode
+    text: str
+    facts: tuple[Fact, ...] = ()
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether it explains a loss by itself."""
+        return REMEDIES[self.code].is_cause
+
+    @property
+    def next_step(self) -> str:
+        """What an operator does next."""
+        return REMEDIES[self.code].next_step
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """
+    What is known beside the readings of one verdict.
+
+    Attributes:
+        in_slow_node, in_slow_rack: whether all gpus of the node, or the rack, are slow in this roof.
+        other_dtypes: verdicts of the gpu in other dtypes of the same kind.
+        neighbours: verdicts of the node's other gpus in this roof.
+        drift: of the gpu in this roof.
+    """
+
+    in_slow_node: bool = False
+    in_slow_rack: bool = False
+    other_dtypes: Sequence[Verdict] = ()
+    neighbours: Sequence[Verdict] = ()
+    drift: Drift | None = None
+
+
+_NO_CIRCUMSTANCES = Circumstances()
+
+
+def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMSTANCES) -> list[Reason]:
+    """
+    Reasons for one verdict, the strongest first.
+
+    For a gpu that is not accused they are information; one that is accused and has no cause among them is
+    "not explained by the evidence".
+    """
+    rules: tuple[Callable[[Verdict, Peers], Iterable[Reason]], ...] = (
+        _settings,
+        _throttling,
+        _clocks,
+        _memory,
+        _link,
+        _within_run,
+        _software,
+    )
+    found = [reason for rule in rules for reason in rule(verdict, peers)]
+    found += _where_and_when(verdict, around)
+    if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
+        found.append(Reason("not_explained", "not explained by the evidence: no reading differs from its peers'"))
+    return sorted(found, key=lambda reason: RANK[reason.code])
+
+
+def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    if _part_below(verdict, peers, "power_limit_w") >= _LIMIT_PART:
+        yield _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
+    own = level_name(verdict.member.newest.report.factors.ecc_enabled)
+    usual = peers.factors.get("ecc_enabled")
+    if usual is not None and {own, usual} == {"on", "off"}:
+        yield Reason("ecc_differs", f"ECC is {own}, on its peers {usual}", (Fact("ecc_enabled", own, usual),))
+
+
+def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    own_ms = verdict.member.newest.reading.throttle_ms or {}
+    held = {name: grown for name, grown in own_ms.items() if grown - peers.throttle_ms.get(name, 0.0) > _THROTTLE_MS}
+    brakes = [name for name in _BRAKES if name in held]
+    thermal = [name for name in _THERMAL if name in held]
+    is_slower = _part_below(verdict, peers, "sm_clock_mhz") >= _CLOCK_PART
+    hotter_c = -_difference(verdict, peers, "temperature_c")
+    if brakes:
+        yield Reason("power_brake", f"held back by {', '.join(brakes)}", _counters(held, brakes, peers))
+    if thermal or (is_slower and hotter_c >= _HOTTER_C):
+        facts = (*_facts(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
+        words = f"held back by {', '.join(thermal)}" if thermal else "hotter than its peers, with a lower clock"
+        yield Reason("thermal", words, facts)
+
+
+def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    clock_part = _part_below(verdict, peers, "sm_clock_mhz")
+    if clock_part >= _CLOCK_PART:
+        yield _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
+    if _part_below(verdict, peers, "power_w") >= _POWER_PART:
+        yield _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
+    per_ghz = _part_below(verdict, peers, "per_ghz")
+    if verdict.cohort.roof.kind != "compute" or "per_ghz" not in peers.numbers or not verdict.is_accused:
+        return
+    facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
+    if per_ghz <= verdict.yardstick.gate / 2:
+        if clock_part >= _CLOCK_PART:
+            yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
+    elif facts:
+        text = f"its rate per GHz is {percent(per_ghz)} below its peers': clocks do not explain the loss"
+        yield Reason("clocks_do_not_explain", text, facts)
+
+
+def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    if _part_below(verdict, peers, "memory_clock_mhz") >= _MEMORY_CLOCK_PART:
+        yield _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
+    if verdict.member.newest.report.health.remapped_rows_pending:
+        fact = Fact("remapped_rows_pending", "yes", "")
+        yield Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
+
+
+def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    slower = [name for name in ("pcie_generation", "pcie_width") if _part_below(verdict, peers, name) > 0]
+    if slower:
+        facts = _facts(verdict, peers, slower)
+        words = " and ".join(f"{_word(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
+        yield Reason("pcie_slower", f"link under load: {words}", facts)
+
+
+def _within_run(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    trend = verdict.member.newest.reading.trend
+    if trend is not None and trend - peers.numbers.get("trend", 0.0) <= -_FALLING_PART:
+        usual = percent(peers.numbers["trend"]) if "trend" in peers.numbers else ""
+        text = f"its rate falls by {percent(-trend)} within the run"
+        yield Reason("falling_within_run", text, (Fact("trend", percent(trend), usual),))
+
+
+def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
+    # A gpu that is judged among its own level is not slow because of that level.
+    settled = {level.factor for level in verdict.yardstick.levels}
+    factors = verdict.member.newest.report.factors
+    facts: list[Fact] = []
+    for factor in _SOFTWARE:
+        own = level_name(factors[Factors._fields.index(factor)])
+        usual = peers.factors.get(factor)
+        if factor not in settled and usual not in (None, "unknown", own) and own != "unknown":
+            facts.append(Fact(factor, own, usual))
+    if facts:
+        words = ", ".join(f"{_word(fact.reading)} {fact.own} (most peers {fact.peers})" for fact in facts)
+        yield Reason("software_differs", words, tuple(facts))
+
+
+def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]:
+    if verdict.finding.intermittent:
+        low = sum(verdict.yardstick.is_beyond(run.reading.value) for run in verdict.member.runs)
+        yield Reason("intermittent", f"{low} of its newest {len(verdict.member.runs)} runs lie beyond the limit")
+    drift = around.drift
+    if drift is not None and _has_drifted(around) and drift.change is not None:
+        since = "" if drift.onset is None else f" since {drift.onset:%Y-%m-%d %H:%M} UTC"
+        yield Reason("drifted", f"{percent(-drift.change)} below its own baseline{since}")
+    if not verdict.is_accused:
+        return
+    if around.in_slow_rack:
+        yield Reason("whole_rack", "all nodes of its rack are slow")
+    if around.in_slow_node:
+        yield Reason("whole_node", "all gpus of its node are slow")
+    elif around.neighbours and not any(other.is_accused for other in around.neighbours):
+        yield Reason("alone", f"the other {len(around.neighbours)} gpus of its node are not slow")
+    if around.other_dtypes and not any(other.is_accused for other in around.other_dtypes):
+        words = ", ".join(sorted({other.cohort.roof.dtype for other in around.other_dtypes}))
+        yield Reason("only_one_dtype", f"slow in {verdict.cohort.roof.dtype} only, not in {words}")
+
+
+def _has_drifted(around: Circumstances) -> bool:
+    return around.drift is not None and around.drift.status == "drifted"
+
+
+def _difference(verdict: Verdict, peers: Peers, name: str) -> float:
+    """Peers' reading less the gpu's own; 0 where either is missing."""
+    own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
+    return 0.0 if own is None or usual is None else usual - own
+
+
+def _part_below(verdict: Verdict, peers: Peers, name: str) -> float:
+    """Part by which a gpu's reading lies below its peers'; 0 where either is missing."""
+    usual = peers.numbers.get(name)
+    return _difference(verdict, peers, name) / usual if usual else 0.0
+
+
+def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, ...]:
+    found: list[Fact] = []
+    for name in names:
+        own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
+        if own is not None and usual is not None:
+            found.append(Fact(name, _written(own, name), _written(usual, name)))
+    return tuple(found)
+
+
+def _counters(held: dict[str, float], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
+    return tuple(Fact(name, f"{held[name]:.0f} ms", f"{peers.throttle_ms.get(name, 0.0):.0f} ms") for name in names)
+
+
+def _numeric(code: ReasonCode, word: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:
+    facts = _facts(verdict, peers, names)
+    return Reason(code, f"{word} {facts[0].own}, peers {facts[0].peers}", facts)
+
+
+def _written(value: float, name: str) -> str:
+    unit = _UNITS.get(name, "")
+    return f"{value:.0f} {unit}" if unit else significant(value)
+
+
+def _word(reading: str) -> str:
+    return {"pcie_generation": "PCIe generation", "pcie_width": "PCIe lanes", "cublas": "cuBLAS", "vbios": "VBIOS"}.get(
+        reading, reading
+    )

@@ -1,0 +1,179 @@
+"""Why a gpu is slow: the first reason, what it rests on, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fleetridge_server.verdict.drift import Drift
+from fleetridge_server.verdict.evaluation import Fleet, evaluate
+from fleetridge_server.verdict.evidence import Factors, Health, JudgedReport, RoofReading
+from fleetridge_server.verdict.explanation import explanations
+from fleetridge_server.verdict.peers import peers_of
+from fleetridge_server.verdict.reasons import Reason, reasons
+from fleetridge_server.verdict.remedies import REMEDIES
+from support.judged import AS_OF, BETA, PI, at_node, series
+
+FACTORS = Factors("580", "2.9", "13.0", 700.0, ecc_enabled=True, vbios="96")
+HEALTH = Health(remapped_rows_pending=False, pcie_generation=5, pcie_width=16)
+PI_READING = RoofReading(
+    800.0,
+    converged=True,
+    trend=0.0,
+    sm_clock_mhz=1500.0,
+    memory_clock_mhz=3200.0,
+    power_w=690.0,
+    temperature_c=65.0,
+    throttle_ms={"sw_power_cap": 900.0},
+)
+BETA_READING = RoofReading(4000.0, converged=True, memory_clock_mhz=3200.0)
+
+Change = Callable[[JudgedReport], JudgedReport]
+
+
+def like(own: JudgedReport) -> JudgedReport:
+    """The same report with every reading that a sound gpu has."""
+    return replace(own, factors=FACTORS, health=HEALTH, roofs={PI: PI_READING, BETA: BETA_READING})
+
+
+PEERS = [like(own) for place in range(9) for own in at_node(series(f"gpu-{place}", [1.0] * 3), f"n{place // 4}")]
+
+
+def told(change: Change, *, drift: Drift | None = None) -> list[Reason]:
+    """Reasons for the first verdict of a gpu that is as its peers but for a change."""
+    odd = [change(like(own)) for own in at_node(series("odd", [1.0] * 3), "n2")]
+    drifts = {} if drift is None else {"odd": {PI: drift}}
+    found = explanations(evaluate(Fleet([*PEERS, *odd], drifts=drifts), AS_OF), drifts)
+    assert set(found) == {"odd"}
+    return list(found["odd"][0].reasons)
+
+
+def pi(**readings: object) -> Change:
+    """A change of pi, by a tenth unless told otherwise, and of what is read beside it."""
+
+    def change(own: JudgedReport) -> JudgedReport:
+        reading = replace(PI_READING, **{"value": 720.0, **readings})  # type: ignore[arg-type] # by name
+        return replace(own, roofs={**own.roofs, PI: reading})
+
+    return change
+
+
+def beta(**readings: object) -> Change:
+    """The same for beta."""
+
+    def change(own: JudgedReport) -> JudgedReport:
+        reading = replace(BETA_READING, **{"value": 3600.0, **readings})  # type: ignore[arg-type] # by name
+        return replace(own, roofs={**own.roofs, BETA: reading})
+
+    return change
+
+
+def both(first: Change, **parts: object) -> Change:
+    """A change of a reading, and of the report."""
+    return lambda own: replace(first(own), **parts)  # type: ignore[arg-type] # by name
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            both(pi(sm_clock_mhz=1350.0, power_w=490.0), factors=FACTORS._replace(power_limit_w=500.0)),
+            "power_limit_lower",
+        ),
+        (pi(power_w=480.0), "power_draw_lower"),
+        (pi(sm_clock_mhz=1350.0), "clock_lower"),
+        (pi(sm_clock_mhz=1350.0, throttle_ms={"sw_thermal_slowdown": 500.0}), "thermal"),
+        (pi(sm_clock_mhz=1350.0, temperature_c=88.0), "thermal"),
+        (pi(throttle_ms={"hw_power_brake_slowdown": 300.0}), "power_brake"),
+        (pi(trend=-0.12), "falling_within_run"),
+        (both(pi(), factors=FACTORS._replace(driver="535")), "software_differs"),
+        (both(pi(), health=replace(HEALTH, pcie_width=8)), "pcie_slower"),
+        (beta(memory_clock_mhz=2600.0), "memory_clock_lower"),
+        (both(beta(), factors=FACTORS._replace(ecc_enabled=False)), "ecc_differs"),
+        (both(beta(), health=replace(HEALTH, remapped_rows_pending=True)), "remapped_rows_pending"),
+    ],
+)
+def test_the_first_reason_is_the_fault(change: Change, expected: str) -> None:
+    first = told(change)[0]
+    assert first.code == expected
+    assert first.facts
+    assert first.next_step == REMEDIES[first.code].next_step
+
+
+def codes(change: Change) -> list[str]:
+    """Codes of all reasons."""
+    return [reason.code for reason in told(change)]
+
+
+def test_what_no_reading_explains_is_said_to_be_unexplained() -> None:
+    assert "not_explained" in codes(pi())
+    assert "not_explained" not in codes(pi(power_w=480.0))
+
+
+def test_the_rate_per_ghz_tells_clocks_from_the_units_behind_them() -> None:
+    assert "clocks_explain" in codes(pi(sm_clock_mhz=1350.0))
+    assert "clocks_do_not_explain" in codes(pi())
+
+
+def test_a_software_power_cap_that_all_share_explains_nothing() -> None:
+    assert not {"thermal", "power_brake", "clock_lower"} & set(codes(pi()))
+
+
+def test_the_readings_stand_beside_the_peers() -> None:
+    first = told(both(pi(power_w=490.0), factors=FACTORS._replace(power_limit_w=500.0)))[0]
+    assert first.text == "power limit 500 W, peers 700 W"
+    assert first.facts[0] == ("power_limit_w", "500 W", "700 W")
+
+
+def test_a_gpu_alone_in_its_node_is_said_to_be_alone() -> None:
+    assert "alone" in codes(pi())
+
+
+def test_drift_is_told_with_its_onset() -> None:
+    drift = Drift("drifted", 20, baseline=800.0, onset=AS_OF, since=4, change=-0.05)
+    found = {reason.code: reason for reason in told(pi(), drift=drift)}
+    assert "since 2026-01-05 13:00 UTC" in found["drifted"].text
+
+
+def test_a_gpu_that_only_drifted_has_reasons_too() -> None:
+    drift = Drift("drifted", 20, baseline=840.0, onset=AS_OF, since=4, change=-0.05)
+    assert [reason.code for reason in told(lambda own: own, drift=drift)] == ["drifted", "not_explained"]
+
+
+def test_a_whole_node_and_a_whole_rack_are_told() -> None:
+    def slow(node: str) -> list[JudgedReport]:
+        reports = [own for place in range(2) for own in series(f"{node}-{place}", [1.0] * 3)]
+        return [pi()(like(own)) for own in at_node(reports, node, rack="r9")]
+
+    found = explanations(evaluate(Fleet([*PEERS, *slow("s1"), *slow("s2")]), AS_OF))
+    first = [reason.code for reason in found["s1-0"][0].reasons][:2]
+    assert first == ["whole_rack", "whole_node"]
+
+
+def test_slow_in_one_dtype_only_is_told() -> None:
+    half = PI._replace(dtype="float16")
+
+    def with_half(own: JudgedReport) -> JudgedReport:
+        return replace(own, roofs={**own.roofs, half: PI_READING})
+
+    odd = [with_half(pi()(like(own))) for own in at_node(series("odd", [1.0] * 3), "n2")]
+    found = explanations(evaluate(Fleet([*[with_half(own) for own in PEERS], *odd]), AS_OF))
+    assert [reason.text for reason in found["odd"][0].reasons if reason.code == "only_one_dtype"] == [
+        "slow in bfloat16 only, not in float16"
+    ]
+
+
+def test_a_gpu_that_is_not_accused_still_shows_its_low_clock() -> None:
+    odd = [pi(value=792.0, sm_clock_mhz=1200.0, temperature_c=91.0)(like(own)) for own in series("odd", [1.0] * 3)]
+    evaluation = evaluate(Fleet([*PEERS, *odd]), AS_OF)
+    (verdict, *_) = evaluation.verdicts["odd"]
+    peers = peers_of([verdicts[0].member for verdicts in evaluation.verdicts.values()])
+    assert evaluation.states["odd"].state == "ok"
+    assert [reason.code for reason in reasons(verdict, peers)] == ["thermal", "clock_lower"]
+    assert explanations(evaluation) == {}
+
+
+def test_every_kind_of_reason_says_what_to_do_next() -> None:
+    assert all(len(remedy.next_step) > 20 for remedy in REMEDIES.values())
