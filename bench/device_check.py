@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -32,12 +32,13 @@ from fleetridge_agent.device.torch_kernels import gemm_operands
 from fleetridge_agent.measure.evidence import EvidenceLog
 from fleetridge_agent.measure.pace import Pace
 from fleetridge_agent.measure.protocol import REPS, WARMUP
-from fleetridge_agent.measure.reference_shapes import reference_gemms
+from fleetridge_agent.measure.reference_shapes import reference_gemm
 from fleetridge_agent.measure.report_builder import build_report
 from fleetridge_agent.measure.stream import measure_streams
 from fleetridge_agent.measure.sweep import run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.timing import timing_of
+from fleetridge_agent.measure.watch import Watch
 from fleetridge_agent.measure.workbench import Call, Workbench
 from fleetridge_agent.node.environment import node_identity
 from fleetridge_agent.node.host import Host
@@ -80,6 +81,10 @@ def _refusal(device: CudaDevice, gemm: Gemm) -> str | None:
     return None
 
 
+def _bench(device: CudaDevice) -> Workbench:
+    return Workbench(device, _FILL, _PACE, EvidenceLog(None), Watch(device.foreign_use))
+
+
 def _identity(device: CudaDevice) -> str:
     description = device.description
     gpu = description.gpu
@@ -98,8 +103,8 @@ def _products_are_right(device: CudaDevice) -> str:
     for product in _measured_products(device):
         shapes = [Gemm(m, k, n, product) for m, k, n in _ODD_SHAPES]
         sm_count = device.description.gpu.sm_count or 1
-        judged = reference_gemms(product, kind="cuda", sm_count=sm_count)
-        able = [gemm for gemm in (*judged, *shapes) if _refusal(device, gemm) is None]
+        judged = reference_gemm(product, kind="cuda", sm_count=sm_count)
+        able = [gemm for gemm in (judged, *shapes) if _refusal(device, gemm) is None]
         worst[str(product)] = max(device.check_output(gemm, _FILL) for gemm in able)
     return ", ".join(f"{product} {error:.1e}" for product, error in worst.items())
 
@@ -120,9 +125,8 @@ def _silent_kernels_are_caught(device: CudaDevice) -> str:
         stale = operands.launch()
         operands.poison()
         torch.cuda.synchronize()
-        idle = replace(operands, launch=lambda stale=stale: stale.fill_(0))  # type: ignore[misc] # bound on purpose
         try:
-            require_right(gemm, idle)
+            require_right(operands, lambda stale=stale: stale.fill_(0))  # type: ignore[misc] # bound on purpose
         except DeviceFaultError:
             caught.append(str(product))
             continue
@@ -143,7 +147,7 @@ def _memory_comes_back(device: CudaDevice) -> str:
     lost_mib = (free_bytes - device.free_bytes()) / _MIB
     if lost_mib > 64:  # noqa: PLR2004 # a handle or two of cuBLAS
         raise AssertionError(f"{lost_mib:.0f} MiB did not come back")
-    streams = measure_streams(Workbench(device, _FILL, _PACE, EvidenceLog(None)), int(free_bytes * 0.6) // _MIB * _MIB)
+    streams = measure_streams(_bench(device), int(free_bytes * 0.6) // _MIB * _MIB)
     device.release()
     return f"out of memory is told, {lost_mib:.0f} MiB kept; streams shrank to {streams.buffer_bytes / _GIB:.1f} GiB"
 
@@ -208,7 +212,7 @@ def _synced_ms(launch: Callable[[], object], calls: int = 100) -> float:
 
 def _cache_is_emptied(device: CudaDevice) -> str:
     """Weights that fit the cache must be read from memory: no rate above that of a long read."""
-    bench = Workbench(device, _FILL, _PACE, EvidenceLog(None))
+    bench = _bench(device)
     read_gbps = measure_streams(bench, 2 * _GIB).streams[0].point.derived_gbps
     rates = {}
     for k, n in ((4096, 4096), (4096, 28672)):
@@ -259,7 +263,7 @@ def _a_standard_sweep_reports(device: CudaDevice) -> str:
     result = run_sweep(device, options)
     took_s = time.perf_counter() - start
     run = Run(run_id=uuid7(), kind="manual")
-    report = build_report(result, device, run=run, node=node_identity(os.environ), options=options)
+    report = build_report(result, device, run=run, node=node_identity(os.environ))
     sent = report.canonical_json()
     if report.outcome != "measured" or Report.model_validate_json(sent) != report:
         raise AssertionError(f"{report.outcome} {report.reason} {report.detail}")

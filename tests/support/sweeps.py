@@ -26,6 +26,5 @@ def swept(device: Device | None = None, options: SweepOptions = SMALL) -> Report
         device,
         run=Run(run_id=uuid7(), kind="manual"),
         node=Node(name="n1"),
-        options=options,
         arguments=("sweep",),
     )

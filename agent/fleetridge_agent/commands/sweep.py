@@ -61,7 +61,7 @@ def sweep(context: Context) -> ExitCode:
 def _choices(context: Context) -> _Choices:
     """Everything that can be wrong is found out before anything is measured."""
     source = context.source
-    kind, sweep_options = choices.device_kind(source), choices.sweep_options(source)
+    kind, sweep_options = choices.device_kind(source), choices.sweep_options(source, shows_shapes=True)
     view = _view(context, given=choices.given_peaks(source, sweep_options))
     files = result_files(options.CSV.value(source), options.JSON.value(source))
     node = choices.node_of(source)

@@ -39,9 +39,13 @@ def device_kind(source: Source) -> DeviceKind:
     return kind
 
 
-def sweep_options(source: Source) -> SweepOptions:
+def sweep_options(source: Source, *, shows_shapes: bool = False) -> SweepOptions:
     """
     Options of the sweep.
+
+    Args:
+        source: options and variables.
+        shows_shapes: whether squares and weight shapes are measured unless a profile is chosen.
 
     Raises:
         UsageError: a value is wrong, or the model cannot be split so.
@@ -53,7 +57,7 @@ def sweep_options(source: Source) -> SweepOptions:
         raise UsageError(f"--model, --tp: {error}") from error
     chosen = SweepOptions(
         mode=options.MODE.required(source),
-        profile=options.PROFILE.required(source),
+        profile=options.PROFILE.value(source) or "standard",
         dtypes=options.DTYPE.value(source) or (),
         square=options.SQUARE.value(source),
         m_sweep=options.M_SWEEP.value(source),
@@ -62,6 +66,8 @@ def sweep_options(source: Source) -> SweepOptions:
         buffer_mib=options.BUFFER_MIB.value(source),
         warmup=options.WARMUP_CALLS.value(source),
         reps=options.TIMED_CALLS.value(source),
+        all_shapes=shows_shapes and options.PROFILE.given(source) is None,
+        force=bool(options.FORCE.value(source)),
     )
     _require_room_in_report(chosen, weights=len(weights))
     return chosen
@@ -144,6 +150,11 @@ def arguments_of(command: str, source: Source) -> tuple[str, ...]:
 
     Paths, addresses and names stay out, as they may say more than a measurement needs to.
     """
-    chosen = [(setting.option, setting.given(source)) for setting in options.MEASURING]
-    words = [word for option, text in chosen if text is not None for word in (option, *text.split())]
+    chosen = [(setting, setting.given(source)) for setting in options.MEASURING]
+    words = [
+        word
+        for setting, text in chosen
+        if text is not None
+        for word in (setting.option, *(() if setting.is_switch else text.split()))
+    ]
     return (command, *words)

@@ -57,9 +57,9 @@ MODE = Setting("mode", one_of(*_MODES), "Which half of the roofline to measure."
 PROFILE = Setting(
     "profile",
     one_of(*_PROFILES),
-    "How much: the judged roofs, the shapes too, or those of every dtype of the device.",
-    "standard",
-    "quick|standard|full",
+    "How much: the judged burst and memory roofs; also the sustained one, the fastest shape and decode steps; or all "
+    "that of every dtype, and all shapes. Without it `run` measures `standard`, and `sweep` the shapes too.",
+    metavar="quick|standard|full",
 )
 DTYPE = Setting(
     "dtype",
@@ -92,6 +92,13 @@ TIMED_CALLS = Setting(
     f"Timed calls; their median is reported. Without it up to {REPS}. Given, it makes the method custom.",
     metavar="N",
 )
+FORCE = Setting(
+    "force",
+    switch,
+    "Measure although somebody else uses the gpu; the result is marked as contended.",
+    "no",
+    is_switch=True,
+)
 DEVICE = Setting("device", one_of(*_KINDS), "What to measure; a CPU only when asked for.", "cuda", "cuda|cpu")
 GPUS = Setting("gpus", some(plain_text), "Which gpus, by CUDA number or UUID, or all.", metavar="GPU", many=True)
 
@@ -108,6 +115,7 @@ MEASURING: tuple[Setting[object], ...] = (
     BUFFER_MIB,
     WARMUP_CALLS,
     TIMED_CALLS,
+    FORCE,
 )
 
 PEAK_TFLOPS = Setting(

@@ -7,7 +7,7 @@ whatever else comes back (a proxy's page, half an answer, a refused token) leave
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
@@ -24,6 +24,9 @@ _FATE_OF_OUTCOME: Mapping[str, Fate] = {
     "conflict": "dead_letter",
     "rejected": "dead_letter",
 }
+
+# The one field that the server may come to take as it is: by an upgrade.
+_VERSION_FIELD = "schema_version"
 
 _OK = 200
 _TOO_LARGE = 413
@@ -119,15 +122,25 @@ def _from_results(body: bytes, report_ids: Sequence[str]) -> Decision:
         reason = "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
         return Decision(kept=frozenset(report_ids), again=True, reason=reason)
     fates = {report_id: _fate(results.get(report_id, [])) for report_id in report_ids}
+    too_new = frozenset(report_id for report_id in report_ids if _is_too_new(results.get(report_id, [])))
+    fates |= dict.fromkeys(too_new, "keep")
     kept = frozenset(report_id for report_id, fate in fates.items() if fate == "keep")
+    uncertain = len(kept - too_new)
     return Decision(
         delivered=frozenset(report_id for report_id, fate in fates.items() if fate == "delivered"),
         dead={report_id: _problem(results[report_id][0]) for report_id, fate in fates.items() if fate == "dead_letter"},
         kept=kept,
-        again=bool(kept),
+        again=uncertain > 0,
         heard=True,
-        reason=f"the server said nothing certain of {len(kept)} of {len(fates)} reports" if kept else "",
+        reason="; ".join(_kept_reasons(len(too_new), uncertain, of=len(fates))),
     )
+
+
+def _kept_reasons(too_new: int, uncertain: int, *, of: int) -> Iterator[str]:
+    if uncertain:
+        yield f"the server said nothing certain of {uncertain} of {of} reports"
+    if too_new:
+        yield f"the server does not know the schema version of {too_new} of {of} reports; upgrade it, they wait"
 
 
 def _results(body: bytes) -> Mapping[str, list[Mapping[str, object]]] | None:
@@ -161,6 +174,23 @@ def _fate(results: Sequence[Mapping[str, object]]) -> Fate:
     outcomes = [result.get("outcome") for result in results]
     fates = {_FATE_OF_OUTCOME.get(outcome, "keep") if isinstance(outcome, str) else "keep" for outcome in outcomes}
     return fates.pop() if len(fates) == 1 else "keep"
+
+
+def _is_too_new(results: Sequence[Mapping[str, object]]) -> bool:
+    """Whether a report was rejected for nothing but its schema version."""
+    return bool(results) and all(
+        result.get("outcome") == "rejected" and _faulty_fields(result) == {_VERSION_FIELD} for result in results
+    )
+
+
+def _faulty_fields(result: Mapping[str, object]) -> set[object]:
+    errors = result.get("errors")
+    # Whatever is no error with a field stands for an unknown one.
+    return (
+        {error.get("field") if isinstance(error, dict) else None for error in errors}
+        if isinstance(errors, list)
+        else set()
+    )
 
 
 def _problem(result: Mapping[str, object]) -> str:

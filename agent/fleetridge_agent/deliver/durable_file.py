@@ -12,6 +12,13 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
 
+# The longest write of a report on a disk that has gone slow takes a minute; what is older was left by a process that
+# was killed.
+_LEFTOVER_AGE_S = 600
+
+_TEMPORARY_SUFFIX = ".tmp"
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """
     Write a file so that after a crash it is either whole or absent: temporary file, fsync, rename, fsync of the folder.
@@ -20,7 +27,7 @@ def write_durably(path: Path, content: bytes) -> None:
         OSError: the folder cannot be written or the disk is full; nothing is left behind.
     """
     path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY_SUFFIX}")
     try:
         _write_and_sync(temporary, content)
         temporary.replace(path)
@@ -29,6 +36,20 @@ def write_durably(path: Path, content: bytes) -> None:
             temporary.unlink()
         raise
     sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path, *, now_s: float) -> None:
+    """
+    Remove half-written files that a killed process left in a folder.
+
+    Args:
+        folder: may be absent; one that cannot be read is left as it is.
+        now_s: seconds since 1970, by the clock of the file system.
+    """
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f".*{_TEMPORARY_SUFFIX}"):
+            if now_s - path.lstat().st_mtime > _LEFTOVER_AGE_S:
+                path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

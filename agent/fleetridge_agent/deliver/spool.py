@@ -11,13 +11,14 @@ One bad file never blocks the others, and no folder grows without bound.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from fleetridge import strict_json
-from fleetridge_agent.deliver.durable_file import write_durably
+from fleetridge_agent.deliver.durable_file import remove_leftovers, write_durably
 from fleetridge_agent.errors import SpoolError
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class Spool:
         Raises:
             SpoolError: the folder cannot be listed.
         """
+        for folder in (self.folder, self.dead_letters):
+            remove_leftovers(folder, now_s=time.time())
         try:
             paths = _files(self.folder)
         except OSError as error:

@@ -9,7 +9,7 @@ What a sweep needs of a device: the one door between the measuring rooms and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -84,6 +84,19 @@ class Sample:
     pcie_width: int | None = None
 
 
+class Copies(Protocol):
+    """Several copies of the operands of one product, held for batches of calls that leave no gap between them."""
+
+    def batch(self, rows: int, which: Sequence[int], calls: int) -> Launch:
+        """
+        One launch of so many calls with the first `rows` rows of M, each with the next of these copies.
+
+        Raises:
+            UnsupportedError: calls of this product cannot be made in batches.
+        """
+        ...
+
+
 class Telemetry(Protocol):
     """What can be read of a device while it works, without disturbing it."""
 
@@ -128,7 +141,10 @@ class DeviceDescription:
         default_dtype: what is multiplied unless the user chooses.
         cache_bytes: of the last-level cache.
         flush_ms: time that emptying that cache takes before each timed call.
-        burst_regime: regime of short measurements with rests between them.
+        burst_regime: regime of short measurements with rests between them; where it is `unspecified` no regimes can be
+            told apart, and none is sustained.
+        has_replay: whether calls can be replayed in batches, and have to be, as launching one takes the host time.
+        has_link: whether the device has memory of its own, behind a link to the host.
     """
 
     kind: DeviceKind
@@ -138,6 +154,8 @@ class DeviceDescription:
     cache_bytes: int
     flush_ms: float
     burst_regime: Regime
+    has_replay: bool
+    has_link: bool
     evidence: Evidence = field(default_factory=Evidence)
 
 
@@ -166,6 +184,15 @@ class Device(Protocol):
         """Memory that could be allocated now."""
         ...
 
+    def require_supported(self, gemm: Gemm) -> None:
+        """
+        See that the device can make a product, as far as that is known without trying.
+
+        Raises:
+            UnsupportedError: it cannot.
+        """
+        ...
+
     def gemm(self, gemm: Gemm, fill: Fill) -> AbstractContextManager[Launch]:
         """
         Operands of one product, held while the context is open.
@@ -190,15 +217,31 @@ class Device(Protocol):
         """Three buffers of this size each, held while the context is open, and every stream kernel over them."""
         ...
 
+    def copies(self, gemm: Gemm, fill: Fill, count: int) -> AbstractContextManager[Copies]:
+        """So many copies of the operands of one product, held while the context is open; only with `has_replay`."""
+        ...
+
+    def links(self, buffer_bytes: int) -> AbstractContextManager[Mapping[str, Launch]]:
+        """Copies `h2d` and `d2h` between pinned memory of the host and the device's own; only with `has_link`."""
+        ...
+
     def run(self, launch: Launch, calls: int) -> None:
         """Make untimed calls and wait for them."""
         ...
 
-    def time(self, launch: Launch, calls: int) -> tuple[float, ...]:
+    def time(self, launch: Launch, calls: int, *, flushed: bool = True) -> tuple[float, ...]:
         """
-        Time of each call in ms, the last-level cache emptied before each.
+        Time of each call in ms, the last-level cache emptied before each unless `flushed` is False.
 
         All calls are queued before the device is waited for, so that no gap of the host enters a time.
+        """
+        ...
+
+    def windows(self, launch: Launch, calls: int, *, ahead: int) -> Generator[float, None, None]:
+        """
+        Time in ms of each window of so many calls, for as long as it is asked.
+
+        The calls go back to back: up to `ahead` windows are queued at any time. Closing the generator waits for them.
         """
         ...
 

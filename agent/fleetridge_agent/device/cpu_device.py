@@ -6,13 +6,13 @@ import gc
 import hashlib
 import platform
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
 from fleetridge.report import Environment, Gpu
-from fleetridge_agent.device.contract import DeviceDescription, Fill, ForeignUse, Launch, UnsupportedError
+from fleetridge_agent.device.contract import Copies, DeviceDescription, Fill, ForeignUse, Launch, UnsupportedError
 from fleetridge_agent.device.output_check import require_right
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.device.torch_errors import device_errors
@@ -66,6 +66,9 @@ class CpuDevice:
             flush_ms=min(_elapsed_ms(self._flush) for _ in range(_FLUSH_PROBES)),
             # Nobody keeps a CPU's clock apart from its load, so neither regime would be true.
             burst_regime="unspecified",
+            # A call returns when its work is done: there is no queue in which a gap could arise.
+            has_replay=False,
+            has_link=False,
         )
 
     @property
@@ -86,19 +89,25 @@ class CpuDevice:
         """Memory that can be taken without hurting others."""
         return self._host.free_bytes() or self._host.memory_bytes() or 0
 
+    def require_supported(self, gemm: Gemm) -> None:
+        """See that the CPU has units for a product."""
+        if gemm.product.dtype in _NEVER_ON_CPU:
+            raise UnsupportedError(_NEVER_ON_CPU[gemm.product.dtype])
+
     @contextmanager
     def gemm(self, gemm: Gemm, fill: Fill) -> Iterator[Launch]:
         """Operands of one product."""
-        _require_supported(gemm)
+        self.require_supported(gemm)
         with device_errors():
             operands = gemm_operands(gemm, fill, _DEVICE)
         yield operands.launch
 
     def check_output(self, gemm: Gemm, fill: Fill) -> float:
         """Compare a tile of the product with float64."""
-        _require_supported(gemm)
+        self.require_supported(gemm)
         with device_errors():
-            return require_right(gemm, gemm_operands(gemm, fill, _DEVICE))
+            operands = gemm_operands(gemm, fill, _DEVICE)
+            return require_right(operands, operands.launch)
 
     @contextmanager
     def streams(self, buffer_bytes: int, fill: Fill) -> Iterator[Mapping[str, Launch]]:
@@ -107,20 +116,37 @@ class CpuDevice:
             launches = stream_launches(buffer_bytes, fill, _DEVICE)
         yield launches
 
+    def copies(self, gemm: Gemm, fill: Fill, count: int) -> AbstractContextManager[Copies]:
+        """None: calls are timed one by one."""
+        raise UnsupportedError(f"a CPU replays no batches, so {count} copies of {gemm} ({fill.kind}) serve nothing")
+
+    def links(self, buffer_bytes: int) -> AbstractContextManager[Mapping[str, Launch]]:
+        """None: a CPU works in the host's memory."""
+        raise UnsupportedError(f"a CPU has no link over which to copy {buffer_bytes} bytes")
+
     def run(self, launch: Launch, calls: int) -> None:
         """Make untimed calls."""
         with device_errors():
             for _ in range(calls):
                 launch()
 
-    def time(self, launch: Launch, calls: int) -> tuple[float, ...]:
+    def time(self, launch: Launch, calls: int, *, flushed: bool = True) -> tuple[float, ...]:
         """Time of each call in ms by the wall clock, as a call returns when its work is done."""
         samples = []
         with device_errors():
             for _ in range(calls):
-                self._flush()
+                if flushed:
+                    self._flush()
                 samples.append(_elapsed_ms(launch))
         return tuple(samples)
+
+    def windows(self, launch: Launch, calls: int, *, ahead: int) -> Generator[float, None, None]:
+        """Time in ms of each window of calls by the wall clock; nothing can be queued ahead."""
+        del ahead
+        while True:
+            with device_errors():
+                elapsed_ms = _elapsed_ms(lambda: [launch() for _ in range(calls)])
+            yield elapsed_ms
 
     def rest(self, seconds: float) -> None:
         """Go on at once: the clock of a CPU follows its load within microseconds, and its other users do not rest."""
@@ -134,11 +160,6 @@ def _elapsed_ms(launch: Launch) -> float:
     start_ns = time.perf_counter_ns()
     launch()
     return (time.perf_counter_ns() - start_ns) * _NS_IN_MS
-
-
-def _require_supported(gemm: Gemm) -> None:
-    if gemm.product.dtype in _NEVER_ON_CPU:
-        raise UnsupportedError(_NEVER_ON_CPU[gemm.product.dtype])
 
 
 def _identity(host: Host, environ: Mapping[str, str], cores: int) -> Gpu:

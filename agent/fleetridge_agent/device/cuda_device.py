@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
 from fleetridge.report import Environment, Evidence, Gpu
 from fleetridge_agent.device.contract import (
+    Copies,
     DeviceDescription,
     Fill,
     ForeignUse,
@@ -22,15 +23,17 @@ from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.device.output_check import require_right
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.device.product_support import refusal
-from fleetridge_agent.device.queued_timer import queued_ms
+from fleetridge_agent.device.queued_timer import queued_ms, windows_ms
+from fleetridge_agent.device.replayed_copies import ReplayedCopies
 from fleetridge_agent.device.torch_errors import device_errors
-from fleetridge_agent.device.torch_kernels import flush_launch, gemm_operands, stream_launches
+from fleetridge_agent.device.torch_kernels import flush_launch, gemm_operands, link_launches, stream_launches
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.node.environment import cublas_version, host_readings
 from fleetridge_agent.node.host import Host
+from fleetridge_agent.node.idleness import idle_bytes, memory_use
 from fleetridge_agent.node.nvml import Nvml, NvmlGpu
 from fleetridge_agent.node.nvml_telemetry import NvmlTelemetry, environment_readings, health_readings, processes
-from fleetridge_agent.node.occupancy import Occupancy
+from fleetridge_agent.node.occupancy import GpuUse, Occupancy
 from fleetridge_agent.node.readings import count, model_of
 
 _MIB = 1024**2
@@ -66,7 +69,7 @@ def open_cuda(gpu: CudaGpu, nvml: Nvml | None, host: Host, environ: Mapping[str,
         torch.cuda.set_device(_torch_number(gpu))
         torch.zeros(1, device="cuda")
         torch.cuda.synchronize()
-        occupancy = Occupancy(before, None if known is None else processes(known))
+        occupancy = Occupancy(before, _use(known))
         return CudaDevice(gpu, known, occupancy, environment=_environment(nvml, known, host, environ), environ=environ)
 
 
@@ -99,6 +102,8 @@ class CudaDevice:
             cache_bytes=cache_bytes,
             flush_ms=min(queued_ms(self._flush, self._flush, _FLUSH_PROBES)),
             burst_regime="burst",
+            has_replay=True,
+            has_link=True,
             evidence=model_of(Evidence, {} if known is None else health_readings(known)),
         )
 
@@ -114,7 +119,7 @@ class CudaDevice:
 
     def foreign_use(self) -> ForeignUse:
         """Who else was on this gpu before this process, or is now."""
-        return self._occupancy.foreign_use(None if self._known is None else processes(self._known))
+        return self._occupancy.foreign_use(_use(self._known))
 
     def free_bytes(self) -> int:
         """Memory that could be allocated now, what torch holds for reuse included."""
@@ -125,7 +130,7 @@ class CudaDevice:
     @contextmanager
     def gemm(self, gemm: Gemm, fill: Fill) -> Iterator[Launch]:
         """Operands of one product, with TF32 switched as it asks."""
-        self._require_supported(gemm)
+        self.require_supported(gemm)
         with _tf32(is_on=gemm.product.dtype == "tf32"):
             with device_errors():
                 torch.cuda.empty_cache()
@@ -134,9 +139,10 @@ class CudaDevice:
 
     def check_output(self, gemm: Gemm, fill: Fill) -> float:
         """Compare a tile of the product with float64."""
-        self._require_supported(gemm)
+        self.require_supported(gemm)
         with device_errors(), _tf32(is_on=gemm.product.dtype == "tf32"):
-            return require_right(gemm, gemm_operands(gemm, fill, self._device))
+            operands = gemm_operands(gemm, fill, self._device)
+            return require_right(operands, operands.launch)
 
     @contextmanager
     def streams(self, buffer_bytes: int, fill: Fill) -> Iterator[Mapping[str, Launch]]:
@@ -146,6 +152,22 @@ class CudaDevice:
             launches = stream_launches(buffer_bytes, fill, self._device)
         yield launches
 
+    @contextmanager
+    def copies(self, gemm: Gemm, fill: Fill, count: int) -> Iterator[Copies]:
+        """Copies of the operands of one product, with TF32 switched as it asks."""
+        with _tf32(is_on=gemm.product.dtype == "tf32"):
+            with device_errors():
+                torch.cuda.empty_cache()
+                copies = ReplayedCopies(gemm, fill, count, self._device)
+            yield copies
+
+    @contextmanager
+    def links(self, buffer_bytes: int) -> Iterator[Mapping[str, Launch]]:
+        """Copies between pinned memory of the host and the gpu's own."""
+        with device_errors():
+            launches = link_launches(buffer_bytes, self._device)
+        yield launches
+
     def run(self, launch: Launch, calls: int) -> None:
         """Make untimed calls and wait for them."""
         with device_errors():
@@ -153,10 +175,15 @@ class CudaDevice:
                 launch()
             torch.cuda.synchronize(self._device)
 
-    def time(self, launch: Launch, calls: int) -> tuple[float, ...]:
-        """Time of each call in ms, queued behind flushes."""
+    def time(self, launch: Launch, calls: int, *, flushed: bool = True) -> tuple[float, ...]:
+        """Time of each call in ms, queued behind flushes or behind each other."""
         with device_errors():
-            return queued_ms(launch, self._flush, calls)
+            return queued_ms(launch, self._flush, calls, flushed=flushed)
+
+    def windows(self, launch: Launch, calls: int, *, ahead: int) -> Generator[float, None, None]:
+        """Time in ms of each window of calls, back to back."""
+        with device_errors():
+            yield from windows_ms(launch, calls, ahead=ahead)
 
     def rest(self, seconds: float) -> None:
         """Leave the gpu idle."""
@@ -168,7 +195,8 @@ class CudaDevice:
         with device_errors():
             torch.cuda.empty_cache()
 
-    def _require_supported(self, gemm: Gemm) -> None:
+    def require_supported(self, gemm: Gemm) -> None:
+        """See that the gpu has units for a product, and torch a call."""
         why = refusal(
             gemm,
             capability=torch.cuda.get_device_capability(self._device),
@@ -194,6 +222,18 @@ def _tf32(*, is_on: bool) -> Iterator[None]:
         yield
     finally:
         switches.allow_tf32 = before
+
+
+def _use(known: NvmlGpu | None) -> GpuUse:
+    """Use of the current gpu at this moment; memory that torch holds is ours."""
+    if known is None:
+        return GpuUse()
+    own_bytes, memory = torch.cuda.memory_reserved(), memory_use(known)
+    return GpuUse(
+        processes=processes(known),
+        other_bytes=None if memory is None else memory.used - own_bytes,
+        spare_bytes=0 if memory is None else idle_bytes(memory.total),
+    )
 
 
 def _torch_number(gpu: CudaGpu) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from fleetridge_agent.device.contract import DeviceFaultError
-from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.device.torch_kernels import GemmOperands
+from fleetridge_agent.device.torch_kernels import GemmOperands, Multiply
 
 # Side of the tile; from the end of the matrix, where kernels treat edges apart.
 _TILE = 64
@@ -26,9 +25,13 @@ _TOLERANCE = {
 _TOLERANCE_OF_FAST_ACCUMULATION = 0.05
 
 
-def require_right(gemm: Gemm, operands: GemmOperands) -> float:
+def require_right(operands: GemmOperands, launch: Multiply) -> float:
     """
     Multiply once over poisoned memory and check that every element was written and a tile is right.
+
+    Args:
+        operands: of the product.
+        launch: makes it.
 
     Returns:
         The largest difference in the tile over its largest expected value.
@@ -37,7 +40,7 @@ def require_right(gemm: Gemm, operands: GemmOperands) -> float:
         DeviceFaultError: with reason `wrong_output`, when the product is wrong.
     """
     operands.poison()
-    product = operands.launch()
+    gemm, product = operands.gemm, launch()
     error = tile_error(operands, product)
     allowed = _TOLERANCE_OF_FAST_ACCUMULATION if gemm.product.fast_accumulation else _TOLERANCE[gemm.product.dtype]
     # Written so that NaN, which no comparison holds for, counts as wrong.

@@ -14,6 +14,7 @@ import torch
 
 from fleetridge_agent.device.contract import Fill, Launch
 from fleetridge_agent.device.product import Gemm
+from fleetridge_agent.measure.protocol import READ_ROW
 from fleetridge_agent.measure.stream import STREAM_DTYPE
 
 # STREAM's own factor; any but 0 and 1 costs a multiplication.
@@ -27,6 +28,9 @@ _INT8_LIMIT = 127
 _STREAM_BLOCK = 2**24
 
 
+Multiply = Callable[[], torch.Tensor]
+
+
 @dataclass(frozen=True, slots=True)
 class GemmOperands:
     """
@@ -35,14 +39,35 @@ class GemmOperands:
     Attributes:
         a: [M,K].
         b: the weights, [N,K].
-        launch: starts a·bᵀ and gives back the tensor that holds it.
-        poison: makes sure that no earlier product is left where the next will lie.
+        out: where the product goes; None where torch writes it to a tensor of its own.
     """
 
+    gemm: Gemm
     a: torch.Tensor
     b: torch.Tensor
-    launch: Callable[[], torch.Tensor]
-    poison: Launch
+    out: torch.Tensor | None
+
+    def launch(self) -> torch.Tensor:
+        """Start a·bᵀ and give back the tensor that holds it."""
+        return self.with_rows(self.gemm.m)()
+
+    def with_rows(self, rows: int) -> Multiply:
+        """The product of the first rows of a alone."""
+        a, b = self.a[:rows], self.b.t()
+        if self.out is None:
+            return _scaled_product(a, b, fast_accumulation=bool(self.gemm.product.fast_accumulation))
+        out = self.out[:rows]
+        multiply: Any = torch._int_mm if self.gemm.product.dtype == "int8" else torch.mm  # noqa: SLF001 # torch's only int8 GEMM
+        return lambda: multiply(a, b, out=out)
+
+    def poison(self) -> None:
+        """Make sure that no earlier product is left where the next will lie."""
+        if self.out is None:
+            # The allocator hands the memory that was freed last to the next product of the same size.
+            out_dtype = _torch_dtype(self.gemm.product.out_dtype)
+            torch.full((self.gemm.m, self.gemm.n), torch.nan, dtype=out_dtype, device=self.a.device)
+        else:
+            self.out.fill_(_poison(self.out.dtype))
 
 
 def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
@@ -51,43 +76,31 @@ def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
     a = _filled((gemm.m, gemm.k), gemm.product.dtype, fill, generator)
     b = _filled((gemm.n, gemm.k), gemm.product.dtype, fill, generator)
     if gemm.product.dtype == "float8_e4m3fn":
-        return _scaled_product(gemm, a, b)
+        return GemmOperands(gemm, a, b, out=None)
     out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.product.out_dtype), device=device)
-    multiply: Any = torch._int_mm if gemm.product.dtype == "int8" else torch.mm  # noqa: SLF001 # torch's only int8 GEMM
-    return GemmOperands(a, b, lambda: multiply(a, b.t(), out=out), lambda: out.fill_(_poison(out.dtype)))
+    return GemmOperands(gemm, a, b, out)
 
 
-def _scaled_product(gemm: Gemm, a: torch.Tensor, b: torch.Tensor) -> GemmOperands:
-    """Float8 with one scale a tensor, which torch writes to a tensor of its own."""
+def _scaled_product(a: torch.Tensor, b: torch.Tensor, *, fast_accumulation: bool) -> Multiply:
+    """Float8 with one scale a tensor."""
     one = torch.ones((), dtype=torch.float32, device=a.device)
-    out_dtype = _torch_dtype(gemm.product.out_dtype)
 
-    def launch() -> torch.Tensor:
+    def multiply() -> torch.Tensor:
         product: Any = torch._scaled_mm(  # noqa: SLF001 # torch's only float8 GEMM before 2.15
-            a,
-            b.t(),
-            scale_a=one,
-            scale_b=one,
-            out_dtype=out_dtype,
-            use_fast_accum=bool(gemm.product.fast_accumulation),
+            a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast_accumulation
         )
         # torch 2.4 gives back the largest absolute value as well.
         tensor: torch.Tensor = product[0] if isinstance(product, tuple) else product
         return tensor
 
-    def poison() -> None:
-        # The allocator hands the memory that was freed last to the next product of the same size.
-        torch.full((gemm.m, gemm.n), torch.nan, dtype=out_dtype, device=a.device)
-
-    return GemmOperands(a, b, launch, poison)
+    return multiply
 
 
 def stream_launches(buffer_bytes: int, fill: Fill, device: torch.device) -> dict[str, Launch]:
     """Every stream kernel over three buffers, of which only the third is ever written."""
     a, b, c = (_stream_buffer(buffer_bytes, Fill(fill.kind, fill.seed + number), device) for number in range(3))
-    total = torch.empty((), dtype=a.dtype, device=device)
     return {
-        "read": lambda: torch.sum(a, dim=0, out=total),
+        "read": _read_launch(a),
         "write": lambda: c.fill_(_TRIAD_FACTOR),
         "copy": lambda: c.copy_(a),
         "add": lambda: torch.add(a, b, out=c),
@@ -101,9 +114,25 @@ def flush_launch(buffer_bytes: int, device: torch.device) -> Launch:
 
     It reads: lines that it had written would have to leave the cache while the next call is timed, at its cost.
     """
-    buffer = _stream_buffer(buffer_bytes, Fill(), device)
-    total = torch.empty((), dtype=buffer.dtype, device=device)
-    return lambda: torch.sum(buffer, dim=0, out=total)
+    return _read_launch(_stream_buffer(buffer_bytes, Fill(), device))
+
+
+def link_launches(buffer_bytes: int, device: torch.device) -> dict[str, Launch]:
+    """Copies between the host, in memory that its kernel may not move, and a gpu."""
+    host = torch.zeros(buffer_bytes, dtype=torch.uint8).pin_memory(device)
+    own = torch.zeros(buffer_bytes, dtype=torch.uint8, device=device)
+    return {
+        "h2d": lambda: own.copy_(host, non_blocking=True),
+        "d2h": lambda: host.copy_(own, non_blocking=True),
+    }
+
+
+def _read_launch(buffer: torch.Tensor) -> Launch:
+    """Adds up every row of a buffer; a buffer that rows do not divide is one row."""
+    row = READ_ROW if buffer.numel() % READ_ROW == 0 else buffer.numel()
+    rows = buffer.view(-1, row)
+    sums = torch.empty(rows.shape[0], dtype=buffer.dtype, device=buffer.device)
+    return lambda: torch.sum(rows, dim=1, out=sums)
 
 
 def _filled(shape: Sequence[int], dtype: str, fill: Fill, generator: torch.Generator) -> torch.Tensor:

@@ -15,6 +15,9 @@ from fleetridge_agent.device.contract import Sample, Telemetry
 # nothing new, and less often misses short phases.
 _INTERVAL_S = 0.010
 
+# The first reading comes when the work has begun: at the very start it would show the rest before it.
+_FIRST_AFTER_S = 0.004
+
 _SAMPLER_NAME = "evidence"
 
 
@@ -67,12 +70,14 @@ class EvidenceLog:
 
 
 def _sample_until(is_over: threading.Event, telemetry: Telemetry, samples: list[Sample]) -> None:
-    while not is_over.is_set():
+    is_over.wait(_FIRST_AFTER_S)
+    # Also where the work was over sooner: nothing else tells of it.
+    samples.append(telemetry.sample())
+    while not is_over.wait(_INTERVAL_S):
         sample = telemetry.sample()
-        # What was read when the work had already ended does not belong to it, unless it is all there is.
-        if not samples or not is_over.is_set():
+        # What was read when the work had already ended does not belong to it.
+        if not is_over.is_set():
             samples.append(sample)
-        is_over.wait(_INTERVAL_S)
 
 
 def _summary(name: str, samples: Sequence[Sample], throttle_ms: dict[str, float]) -> PhaseEvidence:

@@ -1,4 +1,4 @@
-"""Matrix products as points: one shape alone, or judged shapes in alternating blocks."""
+"""Matrix products as points: one shape alone, or in blocks with rests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from fleetridge.report import GemmPoint, PhaseEvidence, Regime
+from fleetridge.report import GemmPoint
 from fleetridge_agent.device.contract import OutOfDeviceMemoryError
 from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.measure.protocol import BLOCKS, MEMORY_SHARE
+from fleetridge_agent.measure.protocol import MEMORY_SHARE, REPLAY_BELOW_MS
 from fleetridge_agent.measure.timing import BlockTiming, Timing
 from fleetridge_agent.measure.workbench import Call, Workbench
 
@@ -24,41 +24,54 @@ class MeasuredGemm:
     blocks: BlockTiming
 
 
-def measure_shape(bench: Workbench, gemm: Gemm, label: str | None) -> GemmPoint:
+def measure_shape(bench: Workbench, gemm: Gemm, label: str | None) -> GemmPoint | None:
     """
-    Measure one shape.
+    Measure one shape, None where its calls are so short that they have to be replayed in batches.
 
     It says nothing of the regime: a large shape may run into the power limit where a small one does not.
     """
-    _require_room(bench, [gemm])
+    require_room(bench, gemm.bytes)
     with bench.device.gemm(gemm, bench.fill) as launch:
-        timing = bench.measure(Call(launch, f"shapes {gemm.product}"))
-    return _point(gemm, timing, label=label, regime="unspecified", evidence=None)
+        call = Call(launch, f"shapes {gemm.product}")
+        call_ms = bench.warmed_up_ms(call)
+        if bench.device.description.has_replay and call_ms < REPLAY_BELOW_MS:
+            return None
+        return gemm_point(gemm, bench.measure(call, call_ms=call_ms), label=label)
 
 
-def measure_in_blocks(bench: Workbench, gemms: Sequence[Gemm], *, label: str, phase: str) -> list[MeasuredGemm]:
+def measure_in_blocks(
+    bench: Workbench, gemms: Sequence[Gemm], *, label: str, phase: str, looks: Sequence[int] | None = None
+) -> list[MeasuredGemm]:
     """
     Measure shapes in alternating blocks with rests, after checking that the device multiplies right.
+
+    The points carry no power: sensors show a block of 10 ms too late or not at all (an H200 130 to 160 W in a burst).
 
     Raises:
         DeviceFaultError: with reason `wrong_output`, when it does not.
     """
-    _require_room(bench, gemms)
-    bench.device.check_output(gemms[0], bench.fill)
+    require_room(bench, sum(gemm.bytes for gemm in gemms))
+    for gemm in gemms:
+        bench.device.check_output(gemm, bench.fill)
     with ExitStack() as operands:
         calls = [Call(operands.enter_context(bench.device.gemm(gemm, bench.fill)), phase) for gemm in gemms]
-        timings = bench.measure_blocks(calls, blocks=BLOCKS)
+        timings = bench.measure_blocks(calls, looks=bench.pace.looks if looks is None else looks)
     regime = bench.device.description.burst_regime
-    evidence = bench.log.of(phase)
+    clock = bench.log.of(phase).sm_clock_mhz
     return [
-        MeasuredGemm(_point(gemm, blocks.whole, label=label, regime=regime, evidence=evidence), blocks)
+        MeasuredGemm(gemm_point(gemm, blocks.whole, label=label, regime=regime, sm_clock_mhz=clock), blocks)
         for gemm, blocks in zip(gemms, timings, strict=True)
     ]
 
 
-def _require_room(bench: Workbench, gemms: Sequence[Gemm]) -> None:
-    needed_bytes = sum(gemm.bytes for gemm in gemms)
-    allowed_bytes = int(bench.device.free_bytes() * MEMORY_SHARE)
+def require_room(bench: Workbench, needed_bytes: int) -> None:
+    """
+    See that operands of this size leave enough memory to others.
+
+    Raises:
+        OutOfDeviceMemoryError: they do not; the message says by how much.
+    """
+    allowed_bytes = room_bytes(bench)
     if needed_bytes > allowed_bytes:
         raise OutOfDeviceMemoryError(
             f"needs {needed_bytes / _GIB:.1f} GiB, and {allowed_bytes / _GIB:.1f} GiB may be used (half of what is "
@@ -66,23 +79,26 @@ def _require_room(bench: Workbench, gemms: Sequence[Gemm]) -> None:
         )
 
 
-def _point(
-    gemm: Gemm, timing: Timing, *, label: str | None, regime: Regime, evidence: PhaseEvidence | None
-) -> GemmPoint:
-    return GemmPoint(
-        kind="gemm",
-        M=gemm.m,
-        K=gemm.k,
-        N=gemm.n,
-        dtype=gemm.product.dtype,
-        out_dtype=gemm.product.out_dtype,
-        fast_accumulation=gemm.product.fast_accumulation,
-        label=label,
-        ms=timing.ms,
-        spread=timing.spread,
-        reps=timing.reps,
-        regime=regime,
-        l2="cold",
-        sm_clock_mhz=None if evidence is None else evidence.sm_clock_mhz,
-        power_w=None if evidence is None else evidence.power_w,
+def room_bytes(bench: Workbench) -> int:
+    """Memory that operands may take."""
+    return int(bench.device.free_bytes() * MEMORY_SHARE)
+
+
+def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
+    """Point of a product, with further fields of the wire as they are given; cold unless they say otherwise."""
+    return GemmPoint.model_validate(
+        {
+            "kind": "gemm",
+            "M": gemm.m,
+            "K": gemm.k,
+            "N": gemm.n,
+            "dtype": gemm.product.dtype,
+            "out_dtype": gemm.product.out_dtype,
+            "fast_accumulation": gemm.product.fast_accumulation,
+            "ms": timing.ms,
+            "spread": timing.spread,
+            "reps": timing.reps,
+            "l2": "cold",
+            **rest,
+        }
     )

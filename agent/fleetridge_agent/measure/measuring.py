@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,14 @@ from pathlib import Path
 from fleetridge.report import Node, Outcome, Report, Run, RunKind
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.opening import nvml_or_none, open_device
-from fleetridge_agent.errors import AgentError, ExitCode, NoDeviceError, SkippedError, UsageError
+from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, NoDeviceError, SkippedError, UsageError
 from fleetridge_agent.lock import gpu_lock
 from fleetridge_agent.measure.report_builder import build_refusal, build_report
 from fleetridge_agent.measure.sweep import Failure, Progress, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.node.host import Host
+from fleetridge_agent.node.idleness import why_busy
 from fleetridge_agent.node.roster import node_roster
 
 log = logging.getLogger(__name__)
@@ -108,8 +110,9 @@ def combined(codes: list[ExitCode]) -> ExitCode:
 
 
 def _measured(target: Target, assignment: Assignment, on_progress: Callable[[Progress], None]) -> Measured:
+    is_contended = _is_busy(target, assignment)
     device = open_device(target.kind, target.which)
-    result = run_sweep(device, assignment.options, on_progress)
+    result = run_sweep(device, assignment.options, on_progress, is_contended=is_contended)
     for note in result.notes:
         log.warning("%s: %s", note.what, note.detail)
     report = build_report(
@@ -117,12 +120,38 @@ def _measured(target: Target, assignment: Assignment, on_progress: Callable[[Pro
         device,
         run=assignment.run,
         node=assignment.node,
-        options=assignment.options,
         arguments=assignment.arguments,
     )
     if report.outcome != "measured":
         log.warning("%s: %s (%s): %s", target, report.outcome, report.reason, report.detail)
     return Measured(report, _code(report.outcome))
+
+
+def _is_busy(target: Target, assignment: Assignment) -> bool:
+    """
+    Look who uses a gpu before anything touches it.
+
+    Returns:
+        Whether somebody does and it is to be measured nevertheless.
+
+    Raises:
+        DeviceBusyError: somebody does.
+    """
+    # A person who measures by hand has looked; a timer has not, so it watches the gpu for two seconds.
+    wait = None if assignment.run.kind == "manual" else time.sleep
+    nvml = None if target.gpu is None else nvml_or_none()
+    known = (
+        None
+        if nvml is None or target.gpu is None
+        else nvml.find(uuid=target.gpu.uuid, pci_bus_id=target.gpu.pci_bus_id)
+    )
+    why = None if known is None else why_busy(known, wait=wait)
+    if why is None:
+        return False
+    if not assignment.options.force:
+        raise DeviceBusyError(f"{target} is busy, {why}; wait until it is idle, or give --force to measure in company")
+    log.warning("%s is busy, %s; measured nevertheless, and marked as contended", target, why)
+    return True
 
 
 def _outcome(error: AgentError) -> Outcome:

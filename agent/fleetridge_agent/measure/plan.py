@@ -1,14 +1,15 @@
 """
 What a sweep will measure, as data: made from the user's options and what the device says of itself.
 
-The judged roofs come first, so that they are measured in the same state of the device whatever else was asked for and
-survive whatever breaks later.
+The judged burst and memory roofs come first, so that they are measured in the same state of the device whatever else
+was asked for and survive whatever breaks later; the sustained ones bring the device into a state of their own.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from fleetridge.report import Sweep
 from fleetridge.weight_shapes import served_model
@@ -16,18 +17,27 @@ from fleetridge_agent.device.contract import DeviceDescription, DeviceKind
 from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.measure.protocol import REPS, WARMUP
-from fleetridge_agent.measure.reference_shapes import reference_gemms
+from fleetridge_agent.measure.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP
+from fleetridge_agent.measure.reference_shapes import reference_gemm
+from fleetridge_agent.measure.shape_search import candidates
+from fleetridge_agent.measure.steps import (
+    CanaryStep,
+    DecodeStep,
+    LinkStep,
+    ReferenceStep,
+    SearchStep,
+    ShapeStep,
+    Step,
+    StreamStep,
+    SustainedStep,
+)
+from fleetridge_agent.measure.stream_buffers import affordable_bytes, standard_bytes
 from fleetridge_agent.measure.sweep_options import SweepOptions
 
 _MIB = 1024**2
-_GIB = 1024**3
 
-# A buffer this many times the last-level cache leaves nothing of one pass for the next to find there.
-_CACHES_PER_BUFFER = 16
-
-# Three buffers must fit, beside whatever else lives on the device.
-_MEMORY_PER_BUFFER = 0.25
+# Rows of decode steps in a standard sweep.
+_DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +46,9 @@ class _Defaults:
 
     square: tuple[int, ...]
     m_sweep: tuple[int, ...]
-    buffer_bytes: int
+    decode_m: tuple[int, ...]
     budget_ms: float
+    looks: tuple[int, ...]
 
 
 _DEFAULTS: dict[DeviceKind, _Defaults] = {
@@ -45,56 +56,14 @@ _DEFAULTS: dict[DeviceKind, _Defaults] = {
         square=(512, 1024, 2048, 4096, 8192, 16384),
         # Powers of two as engines batch them, and 345 as a batch that no tile divides.
         m_sweep=(1, 8, 32, 128, 256, 345, 512, 1024, 2048, 4096, 8192, 16384),
-        buffer_bytes=4 * _GIB,
+        decode_m=_DECODE_M,
         budget_ms=2000.0,
+        looks=LOOKS,
     ),
-    "cpu": _Defaults(square=(256, 512, 1024, 2048), m_sweep=(1, 8, 64), buffer_bytes=512 * _MIB, budget_ms=300.0),
+    "cpu": _Defaults(
+        square=(256, 512, 1024, 2048), m_sweep=(1, 8, 64), decode_m=(1, 8), budget_ms=300.0, looks=LOOKS[:1]
+    ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceStep:
-    """Measure the judged compute roof of one way to multiply."""
-
-    product: Product
-    gemms: tuple[Gemm, ...]
-
-    def __str__(self) -> str:
-        return f"reference {self.product}"
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStep:
-    """Measure the memory roofs, with three buffers of this size."""
-
-    buffer_bytes: int
-
-    def __str__(self) -> str:
-        return f"streams over {self.buffer_bytes // _MIB} MiB"
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeStep:
-    """Measure one product; the label is its name in a model, None for a square."""
-
-    gemm: Gemm
-    label: str | None
-
-    def __str__(self) -> str:
-        return f"{self.label or 'square'} {self.gemm}"
-
-
-@dataclass(frozen=True, slots=True)
-class BestStep:
-    """Measure the fastest of all shapes so far once more, as the best of many noisy rates is too good to be true."""
-
-    product: Product
-
-    def __str__(self) -> str:
-        return f"best {self.product}"
-
-
-Step = ReferenceStep | StreamStep | ShapeStep | BestStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +94,45 @@ def plan_sweep(options: SweepOptions, description: DeviceDescription, *, free_by
     """
     defaults = _DEFAULTS[description.kind]
     dtypes = _dtypes(options, description) if options.mode != "bandwidth" else ()
-    products = tuple(product for dtype in dtypes for product in products_of(dtype))
-    buffer_bytes = _buffer_bytes(options, description, defaults, free_bytes)
-    shapes = () if options.profile == "quick" else _shapes(options, defaults, products)
-    steps: list[Step] = [_reference_step(product, description) for product in products]
-    if options.mode != "gemm":
-        steps.append(StreamStep(buffer_bytes))
-    steps += _shuffled(shapes, options.fill.seed)
-    if shapes:
-        steps += [BestStep(product) for product in products]
+    references = tuple(_reference(product, description) for dtype in dtypes for product in products_of(dtype))
+    shapes = _shapes(options, defaults, tuple(gemm.product for gemm in references))
+    streams = None if options.mode == "gemm" else _stream_step(options, description, free_bytes)
     return SweepPlan(
-        steps=tuple(steps),
+        steps=tuple(_steps(options, description, references, streams, shapes)),
         shapes=shapes,
         pace=_pace(options, defaults),
-        wire=_wire(options, defaults, dtypes, buffer_bytes),
+        wire=_wire(options, defaults, dtypes, streams),
     )
+
+
+def _steps(
+    options: SweepOptions,
+    description: DeviceDescription,
+    references: tuple[Gemm, ...],
+    streams: StreamStep | None,
+    shapes: tuple[ShapeStep, ...],
+) -> Iterator[Step]:
+    yield from (ReferenceStep(gemm) for gemm in references)
+    if streams is not None:
+        yield streams
+    if options.profile != "quick":
+        yield from _beyond_quick(options, description, references, streams)
+    yield from _shuffled(shapes, options.fill.seed)
+    yield CanaryStep(references[0] if references else None, has_streams=streams is not None)
+
+
+def _beyond_quick(
+    options: SweepOptions, description: DeviceDescription, references: tuple[Gemm, ...], streams: StreamStep | None
+) -> Iterator[Step]:
+    # On a CPU neither waves nor regimes can be told apart.
+    if description.burst_regime == "burst":
+        for gemm in references:
+            found = candidates(gemm, sm_count=description.gpu.sm_count or 1, seed=options.fill.seed)
+            yield SearchStep(found)
+    if streams is not None and description.has_link:
+        yield LinkStep()
+    if description.burst_regime == "burst":
+        yield from (SustainedStep(gemm) for gemm in references)
 
 
 def _dtypes(options: SweepOptions, description: DeviceDescription) -> tuple[str, ...]:
@@ -169,29 +162,42 @@ def _shapes(options: SweepOptions, defaults: _Defaults, products: tuple[Product,
 
 
 def _sizes(options: SweepOptions, defaults: _Defaults) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Squares and numbers of rows; an empty choice is one too."""
-    square = defaults.square if options.square is None else options.square
-    m_sweep = defaults.m_sweep if options.m_sweep is None else options.m_sweep
-    return square, m_sweep
+    """Squares and numbers of rows: what was given, even if it is nothing, else what the profile has."""
+    if options.has_all_shapes:
+        square, m_sweep = defaults.square, defaults.m_sweep
+    else:
+        square, m_sweep = (), () if options.profile == "quick" else defaults.decode_m
+    return (
+        square if options.square is None else options.square,
+        m_sweep if options.m_sweep is None else options.m_sweep,
+    )
 
 
-def _shuffled(shapes: tuple[ShapeStep, ...], seed: int) -> list[ShapeStep]:
-    order = list(shapes)
+def _shuffled(shapes: tuple[ShapeStep, ...], seed: int) -> list[Step]:
+    """Shapes in random order; the decode steps of one weight are one step, as they share its copies."""
+    weights: dict[Gemm, list[ShapeStep]] = {}
+    order: list[Step] = []
+    for shape in shapes:
+        if shape.label is not None and shape.gemm.m <= DECODE_ROWS:
+            weights.setdefault(replace(shape.gemm, m=DECODE_ROWS), []).append(shape)
+        else:
+            order.append(shape)
+    order += [DecodeStep(tuple(of_weight)) for of_weight in weights.values()]
     random.Random(seed).shuffle(order)  # noqa: S311 # an order of measuring, no secret
     return order
 
 
-def _reference_step(product: Product, description: DeviceDescription) -> ReferenceStep:
+def _reference(product: Product, description: DeviceDescription) -> Gemm:
     # A driver that does not say how many multiprocessors it has is treated as having one.
     sm_count = description.gpu.sm_count or 1
-    return ReferenceStep(product, reference_gemms(product, kind=description.kind, sm_count=sm_count))
+    return reference_gemm(product, kind=description.kind, sm_count=sm_count)
 
 
-def _buffer_bytes(options: SweepOptions, description: DeviceDescription, defaults: _Defaults, free_bytes: int) -> int:
+def _stream_step(options: SweepOptions, description: DeviceDescription, free_bytes: int) -> StreamStep:
+    standard = standard_bytes(description)
     if options.buffer_mib is not None:
-        return options.buffer_mib * _MIB
-    wanted = max(defaults.buffer_bytes, _CACHES_PER_BUFFER * description.cache_bytes)
-    return max(1, min(wanted, int(free_bytes * _MEMORY_PER_BUFFER)) // _MIB) * _MIB
+        return StreamStep(options.buffer_mib * _MIB, options.buffer_mib * _MIB)
+    return StreamStep(min(standard, affordable_bytes(free_bytes)), standard)
 
 
 def _pace(options: SweepOptions, defaults: _Defaults) -> Pace:
@@ -199,22 +205,23 @@ def _pace(options: SweepOptions, defaults: _Defaults) -> Pace:
         warmup=WARMUP if options.warmup is None else options.warmup,
         reps=REPS if options.reps is None else options.reps,
         budget_ms=defaults.budget_ms,
+        looks=defaults.looks,
         is_warmup_fixed=options.warmup is not None,
         is_reps_fixed=options.reps is not None,
     )
 
 
-def _wire(options: SweepOptions, defaults: _Defaults, dtypes: tuple[str, ...], buffer_bytes: int) -> Sweep:
-    square, m_sweep = _sizes(options, defaults)
-    has_shapes = options.mode != "bandwidth" and options.profile != "quick"
+def _wire(options: SweepOptions, defaults: _Defaults, dtypes: tuple[str, ...], streams: StreamStep | None) -> Sweep:
+    square, m_sweep = _sizes(options, defaults) if dtypes else ((), ())
+    has_weights = bool(m_sweep)
     return Sweep(
         profile=options.profile,
         dtypes=dtypes,
-        square=square if has_shapes else (),
-        m_sweep=m_sweep if has_shapes else (),
-        model=options.model if has_shapes else None,
-        tensor_parallel=options.tensor_parallel if has_shapes else None,
-        buffer_bytes=buffer_bytes if options.mode != "gemm" else None,
+        square=square,
+        m_sweep=m_sweep,
+        model=options.model if has_weights else None,
+        tensor_parallel=options.tensor_parallel if has_weights else None,
+        buffer_bytes=None if streams is None else streams.buffer_bytes,
         warmup=WARMUP if options.warmup is None else options.warmup,
         reps=REPS if options.reps is None else options.reps,
         fill=options.fill.kind,

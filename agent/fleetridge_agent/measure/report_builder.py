@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
+from typing import Literal
 
 import fleetridge
 from fleetridge.report import SCHEMA_VERSION, Agent, Environment, Gpu, Node, Outcome, Report, Run
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Device
+from fleetridge_agent.measure.notes import summary
 from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
-from fleetridge_agent.measure.sweep import Failure, Note, SweepResult
+from fleetridge_agent.measure.sweep import Failure, SweepResult
 from fleetridge_agent.measure.sweep_options import SweepOptions
 
 # Well inside what the contract takes, and more than anybody reads.
@@ -25,7 +26,6 @@ def build_report(
     *,
     run: Run,
     node: Node,
-    options: SweepOptions,
     arguments: Sequence[str] = (),
 ) -> Report:
     """
@@ -44,7 +44,7 @@ def build_report(
         outcome=outcome,
         reason=reason,
         detail=one_line(detail),
-        agent=_agent(options, arguments),
+        agent=_agent("standard" if result.is_standard else "custom", arguments),
         node=node,
         gpu=description.gpu,
         environment=description.environment,
@@ -77,7 +77,7 @@ def build_refusal(
         outcome=outcome,
         reason=failure.reason,
         detail=one_line(failure.detail),
-        agent=_agent(options, arguments),
+        agent=_agent(options.method, arguments),
         node=node,
         gpu=gpu,
         environment=environment or Environment(),
@@ -87,14 +87,6 @@ def build_refusal(
 def one_line(text: str | None) -> str | None:
     """Text of a driver or of torch as one printable line of bounded length; None stays None."""
     return shortened(visible(" ".join(text.split())), _LONGEST_DETAIL) if text else None
-
-
-def summary(notes: Iterable[Note]) -> str | None:
-    """What was left out and why, each reason once with what it hit; None where there is nothing to say."""
-    hit: dict[str, list[str]] = defaultdict(list)
-    for note in notes:
-        hit[note.detail].append(note.what)
-    return "; ".join(f"{', '.join(whats)}: {detail}" for detail, whats in hit.items()) or None
 
 
 def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
@@ -109,10 +101,10 @@ def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
     return "failed", "out_of_memory", notes
 
 
-def _agent(options: SweepOptions, arguments: Sequence[str]) -> Agent:
+def _agent(method: Literal["standard", "custom"], arguments: Sequence[str]) -> Agent:
     return Agent(
         version=fleetridge.__version__,
         protocol_version=PROTOCOL_VERSION,
-        method=options.method,
+        method=method,
         arguments=tuple(arguments),
     )

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fleetridge.report import Roof
 from fleetridge_agent.measure.gemm import MeasuredGemm
 from fleetridge_agent.measure.stream import MeasuredStream
 from fleetridge_agent.measure.timing import BlockTiming
 
 
-def compute_roof(measured: Sequence[MeasuredGemm], *, kernel: str, positions: Sequence[int]) -> Roof:
+def compute_roof(measured: MeasuredGemm, *, kernel: str, position: int) -> Roof:
     """
-    The roof under which several shapes of one way to multiply stayed: that of the fastest.
+    The roof that a shape of one way to multiply set.
 
     Args:
-        measured: shapes, at least one.
+        measured: the shape.
         kernel: `gemm_reference` or `gemm_best`.
-        positions: of their points in the report.
+        position: of its point in the report.
     """
-    fastest = max(range(len(measured)), key=lambda position: measured[position].point.derived_tflops)
-    point = measured[fastest].point
+    point = measured.point
     return Roof(
         kind="compute",
         dtype=point.dtype,
@@ -33,8 +30,8 @@ def compute_roof(measured: Sequence[MeasuredGemm], *, kernel: str, positions: Se
         unit="TFLOP/s",
         sm_clock_mhz=point.sm_clock_mhz,
         power_w=point.power_w,
-        points=(positions[fastest],),
-        **_course(point.derived_tflops, measured[fastest].blocks),
+        points=(position,),
+        **_course(point.derived_tflops, measured.blocks),
     )
 
 
@@ -52,12 +49,16 @@ def memory_roof(measured: MeasuredStream, *, position: int) -> Roof:
         sm_clock_mhz=point.sm_clock_mhz,
         power_w=point.power_w,
         points=(position,),
-        **_course(point.derived_gbps, measured.blocks),
+        **({} if measured.blocks is None else _course(point.derived_gbps, measured.blocks)),
     )
 
 
 def _course(value: float, blocks: BlockTiming) -> dict[str, float]:
-    """How the rate went from the first block to the last; a rate is the inverse of a time."""
-    first = value * blocks.whole.ms / blocks.first_ms
-    last = value * blocks.whole.ms / blocks.last_ms
-    return {"first_block": first, "last_block": last, "trend": (last - first) / first}
+    """Interval of the rate, and how it went from the first block to the last; a rate is the inverse of a time."""
+    work = value * blocks.whole.ms
+    first, last = work / blocks.first_ms, work / blocks.last_ms
+    course = {"first_block": first, "last_block": last, "trend": (last - first) / first}
+    if blocks.interval is not None:
+        course |= {"ci_low": work / blocks.interval.high, "ci_high": work / blocks.interval.low}
+        course["converged"] = blocks.interval.is_narrow(blocks.whole.ms)
+    return course

@@ -1,18 +1,23 @@
-"""Streaming kernels as points: how fast the device reads and writes its own memory."""
+"""Streaming kernels as points: how fast the device reads and writes its own memory, and copies over its link."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetridge.report import PhaseEvidence, StreamPoint
-from fleetridge_agent.device.contract import OutOfDeviceMemoryError
-from fleetridge_agent.measure.protocol import STREAM_BLOCKS
-from fleetridge_agent.measure.timing import BlockTiming
+from fleetridge.report import StreamPoint
+from fleetridge.report.roofs import Level
+from fleetridge_agent.device.contract import Launch, OutOfDeviceMemoryError
+from fleetridge_agent.measure.protocol import LINK_BUFFER_BYTES, LINK_MS, STREAM_BLOCKS
+from fleetridge_agent.measure.timing import BlockTiming, Timing, calls_that_fit
 from fleetridge_agent.measure.workbench import Call, Workbench
 
 # Buffers that one call reads or writes: read a; write a; copy b = a; add c = a + b; triad a = b + s·c
 # (McCalpin, STREAM, which counts every stream once and no traffic that a cache adds).
 STREAM_BUFFERS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
+
+# A decode step reads far more than it writes, so reading alone is judged.
+JUDGED_STREAM = "read"
 
 # The element does not matter to memory, so it is the same whatever is multiplied: one beta per gpu.
 STREAM_DTYPE = "float32"
@@ -22,13 +27,18 @@ STREAM_DTYPE = "float32"
 _FEWEST_CACHES_PER_BUFFER = 4
 _UNKNOWN_CACHE_BYTES = 32 * 1024**2
 
+# Directions of copies over the link, and the fewest calls of each.
+_DIRECTIONS = ("h2d", "d2h")
+_FEWEST_LINK_CALLS = 3
+_MOST_LINK_CALLS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredStream:
-    """A kernel measured in blocks: its point, and the blocks behind it."""
+    """A kernel measured in blocks: its point, and the blocks behind it; None where it was a single row of calls."""
 
     point: StreamPoint
-    blocks: BlockTiming
+    blocks: BlockTiming | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +67,64 @@ def measure_streams(bench: Workbench, buffer_bytes: int) -> MeasuredStreams:
     return MeasuredStreams(buffer_bytes, _measured(bench, buffer_bytes))
 
 
+def measure_read(bench: Workbench, buffer_bytes: int, *, looks: Sequence[int]) -> MeasuredStream:
+    """Measure the judged kernel alone."""
+    with bench.device.streams(buffer_bytes, bench.fill) as launches:
+        (read,) = _in_blocks(bench, {JUDGED_STREAM: launches[JUDGED_STREAM]}, buffer_bytes, looks)
+    return read
+
+
+def measure_links(bench: Workbench) -> tuple[MeasuredStream, ...]:
+    """Measure pinned copies over the link to the host, each direction for a fifth of a second."""
+    with bench.device.links(LINK_BUFFER_BYTES) as launches:
+        return tuple(_measured_link(bench, launches[kernel], kernel) for kernel in _DIRECTIONS)
+
+
 def _measured(bench: Workbench, buffer_bytes: int) -> tuple[MeasuredStream, ...]:
     with bench.device.streams(buffer_bytes, bench.fill) as launches:
-        calls = [Call(launches[kernel], f"stream {kernel}") for kernel in STREAM_BUFFERS]
-        timings = bench.measure_blocks(calls, blocks=STREAM_BLOCKS)
+        judged = {JUDGED_STREAM: launches[JUDGED_STREAM]}
+        others = {kernel: launches[kernel] for kernel in STREAM_BUFFERS if kernel != JUDGED_STREAM}
+        return (
+            *_in_blocks(bench, judged, buffer_bytes, bench.pace.looks),
+            *_in_blocks(bench, others, buffer_bytes, (STREAM_BLOCKS,)),
+        )
+
+
+def _in_blocks(
+    bench: Workbench, launches: dict[str, Launch], buffer_bytes: int, looks: Sequence[int]
+) -> tuple[MeasuredStream, ...]:
+    # Without a flush: each pass leaves nothing of itself in the cache, and a flush that wrote would be paid for by it.
+    calls = [Call(launch, f"stream {kernel}", flushed=False) for kernel, launch in launches.items()]
+    timings = bench.measure_blocks(calls, looks=looks)
     return tuple(
-        MeasuredStream(_point(bench, kernel, buffer_bytes, blocks, bench.log.of(call.phase)), blocks)
-        for kernel, call, blocks in zip(STREAM_BUFFERS, calls, timings, strict=True)
+        MeasuredStream(
+            _point(bench, kernel, STREAM_BUFFERS[kernel] * buffer_bytes, blocks.whole, phase=call.phase), blocks
+        )
+        for kernel, call, blocks in zip(launches, calls, timings, strict=True)
     )
 
 
+def _measured_link(bench: Workbench, launch: Launch, kernel: str) -> MeasuredStream:
+    call = Call(launch, f"link {kernel}", flushed=False)
+    call_ms = bench.quick_ms(call, 1).ms
+    calls = calls_that_fit(call_ms, budget_ms=LINK_MS, at_least=_FEWEST_LINK_CALLS, at_most=_MOST_LINK_CALLS)
+    timing = bench.repeated(call, calls, call_ms)
+    return MeasuredStream(_point(bench, kernel, LINK_BUFFER_BYTES, timing, phase=call.phase, level="pcie"), None)
+
+
 def _point(
-    bench: Workbench, kernel: str, buffer_bytes: int, blocks: BlockTiming, evidence: PhaseEvidence
+    bench: Workbench, kernel: str, moved_bytes: int, timing: Timing, *, phase: str, level: Level = "device"
 ) -> StreamPoint:
     return StreamPoint(
         kind="stream",
         kernel=kernel,
         dtype=STREAM_DTYPE,
-        bytes=STREAM_BUFFERS[kernel] * buffer_bytes,
-        ms=blocks.whole.ms,
-        spread=blocks.whole.spread,
-        reps=blocks.whole.reps,
+        bytes=moved_bytes,
+        level=level,
+        ms=timing.ms,
+        spread=timing.spread,
+        reps=timing.reps,
         regime=bench.device.description.burst_regime,
         l2="cold",
-        sm_clock_mhz=evidence.sm_clock_mhz,
-        power_w=evidence.power_w,
+        sm_clock_mhz=bench.log.of(phase).sm_clock_mhz,
     )

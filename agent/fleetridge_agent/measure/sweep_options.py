@@ -20,15 +20,18 @@ class SweepOptions:
 
     Attributes:
         mode: which half of the roofline to measure.
-        profile: `quick` measures the judged roofs only, `standard` the shapes too, `full` those of every dtype that the
-            device can multiply. The judged roofs are measured alike in all three.
+        profile: `quick` measures the judged burst and memory roofs, `standard` also the sustained roof, the fastest
+            shape and decode steps, `full` all that of every dtype that the device can multiply, and all shapes. What
+            two of them measure, they measure alike.
         dtypes: what to multiply; none given means the device's default.
-        square: sizes of the square products M=N=K.
-        m_sweep: rows M (tokens) of the products with the model's weights.
+        square: sizes of the square products M=N=K; given, they are measured in every profile.
+        m_sweep: rows M (tokens) of the products with the model's weights; likewise.
+        all_shapes: whether to measure the shapes of `full` in any profile.
         model, tensor_parallel: whose weight shapes, and over how many gpus they are split.
         buffer_mib: size of each stream buffer.
         warmup, reps: untimed and timed calls; where given they are made in full, however long they take.
         fill: what operands hold.
+        force: whether to measure although somebody else uses the device.
     """
 
     mode: Mode = "all"
@@ -36,12 +39,19 @@ class SweepOptions:
     dtypes: tuple[str, ...] = ()
     square: tuple[int, ...] | None = None
     m_sweep: tuple[int, ...] | None = None
+    all_shapes: bool = False
     model: str = DEFAULT_MODEL
     tensor_parallel: int = 1
     buffer_mib: int | None = None
     warmup: int | None = None
     reps: int | None = None
     fill: Fill = field(default_factory=Fill)
+    force: bool = False
+
+    @property
+    def has_all_shapes(self) -> bool:
+        """Whether squares and every number of rows are measured unless others were given."""
+        return self.all_shapes or self.profile == "full"
 
     @property
     def method(self) -> Literal["standard", "custom"]:

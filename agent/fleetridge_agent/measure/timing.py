@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleetridge_agent.measure.interval import Groups, Interval, median_interval, two_groups
+
 # Quartiles need two samples.
 _FEWEST_FOR_SPREAD = 2
 
@@ -34,11 +36,21 @@ class BlockTiming:
     Attributes:
         whole: median of the blocks' medians; spread and number over all samples.
         first_ms, last_ms: medians of the first and last block, whose ratio shows a device that slows down.
+        interval: for the median of the blocks, in ms; None where they were too few for one.
+        groups: the two states in which the device was found, None where it was one; `whole` is then the median of the
+            larger group, of the slower where they are equal, and never a mean of the two.
     """
 
     whole: Timing
     first_ms: float
     last_ms: float
+    interval: Interval | None = None
+    groups: Groups | None = None
+
+    @property
+    def has_converged(self) -> bool | None:
+        """Whether the interval is as narrow as the protocol asks; None where there is none."""
+        return None if self.interval is None else self.interval.is_narrow(self.whole.ms)
 
 
 def timing_of(samples_ms: Sequence[float]) -> Timing:
@@ -57,9 +69,20 @@ def timing_of(samples_ms: Sequence[float]) -> Timing:
 def timing_of_blocks(blocks_ms: Sequence[Sequence[float]]) -> BlockTiming:
     """Timing of blocks of samples, in the order in which they were taken; raises as `timing_of` does."""
     medians_ms = [timing_of(block).ms for block in blocks_ms]
-    ms = statistics.median(medians_ms)
+    groups = two_groups(medians_ms)
+    ms = statistics.median(medians_ms) if groups is None else _larger(groups)
     samples_ms = [sample for block in blocks_ms for sample in block]
-    return BlockTiming(Timing(ms, _spread(samples_ms, ms), len(samples_ms)), medians_ms[0], medians_ms[-1])
+    return BlockTiming(
+        whole=Timing(ms, _spread(samples_ms, ms), len(samples_ms)),
+        first_ms=medians_ms[0],
+        last_ms=medians_ms[-1],
+        interval=median_interval(medians_ms),
+        groups=groups,
+    )
+
+
+def _larger(groups: Groups) -> float:
+    return groups.high if groups.high_count >= groups.low_count else groups.low
 
 
 def _spread(samples_ms: Sequence[float], ms: float) -> float | None:

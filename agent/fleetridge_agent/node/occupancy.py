@@ -1,43 +1,72 @@
-"""Who else uses a gpu, told from its process list before, at and after our own arrival."""
+"""Who else uses a gpu, told from its processes and its memory before, at and after our own arrival."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fleetridge_agent.device.contract import ForeignUse
 
 ProcessList = Mapping[int, int | None]
 """Memory in bytes by process id, None where the driver does not say how much."""
 
-_SIGNAL = "processes"
+_PROCESSES = "processes"
+_MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """
+    What is seen of the use of a gpu at one moment.
+
+    Attributes:
+        processes: None where the driver lists none.
+        other_bytes: memory in use that is not ours, None where the driver does not say.
+        spare_bytes: up to how much of it is nobody's.
+    """
+
+    processes: ProcessList | None = None
+    other_bytes: int | None = None
+    spare_bytes: int = 0
 
 
 class Occupancy:
     """
-    Process lists of one gpu over a sweep.
+    Use of one gpu over a sweep.
 
-    In a container the list is empty or holds process ids of the host, so we cannot look for our own id. But whoever
-    appears in the list when our context is made is us; and if nobody appears, the list is blind and proves nothing.
+    In a container the list of processes is empty or holds ids of the host, so we cannot look for our own id. But
+    whoever appears in the list when our context is made is us; and if nobody appears, the list is blind and proves
+    nothing. Then the memory that others hold must tell: it grows when somebody arrives.
 
     Args:
-        before: list before our context was made, None where there is none.
-        arrived: list right after.
+        before: processes before our context was made, None where there is no list.
+        arrived: what is seen right after.
     """
 
-    def __init__(self, before: ProcessList | None, arrived: ProcessList | None) -> None:
+    def __init__(self, before: ProcessList | None, arrived: GpuUse) -> None:
         self._before = before
-        self._own = frozenset() if before is None or arrived is None else arrived.keys() - before.keys()
+        self._own = frozenset() if before is None or arrived.processes is None else arrived.processes.keys() - before
+        self._arrived_bytes = arrived.other_bytes
+        self._had_grown = False
 
-    def foreign_use(self, now: ProcessList | None) -> ForeignUse:
-        """Everybody but us who was in the list before our arrival or is now."""
-        if self._before is None:
-            return ForeignUse()
-        others = {**self._before, **{pid: held for pid, held in (now or {}).items() if pid not in self._own}}
-        if not others and not self._own:
-            return ForeignUse(signals=())
+    def foreign_use(self, now: GpuUse) -> ForeignUse:
+        """Everybody but us who was on the gpu before our arrival or is now."""
+        if self._before is None or (not self._before and not self._own):
+            return self._by_memory(now)
+        listed = (now.processes or {}).items()
+        others = {**self._before, **{pid: held for pid, held in listed if pid not in self._own}}
         known_bytes = [held for held in others.values() if held is not None]
         return ForeignUse(
             processes=len(others),
             bytes=sum(known_bytes) if len(known_bytes) == len(others) else None,
-            signals=(_SIGNAL,),
+            signals=(_PROCESSES,),
         )
+
+    def _by_memory(self, now: GpuUse) -> ForeignUse:
+        """Told by two readings in a row, as an allocation of our own may lie between the two that make one."""
+        if now.other_bytes is None or self._arrived_bytes is None:
+            return ForeignUse(signals=() if self._before is not None else None)
+        grown_bytes = now.other_bytes - self._arrived_bytes
+        has_grown = grown_bytes > now.spare_bytes
+        is_foreign, self._had_grown = has_grown and self._had_grown, has_grown
+        return ForeignUse(processes=1 if is_foreign else 0, bytes=grown_bytes if is_foreign else 0, signals=(_MEMORY,))

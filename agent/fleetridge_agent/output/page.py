@@ -75,6 +75,8 @@ def _cautions(report: Report) -> Iterator[str]:
     if report.outcome != "measured":
         kept = "; what follows was measured before that" if report.points else ""
         yield f"Outcome: {report.outcome} ({report.reason}): {report.detail or 'nothing more is known'}{kept}."
+    elif report.detail:
+        yield f"Note: {report.detail}."
     if report.evidence.contended:
         yield "Somebody else used this gpu meanwhile: these rates are not what it can do alone."
     if report.evidence.unstable:

@@ -66,12 +66,26 @@ def multiplications(report: Report) -> tuple[Multiplication, ...]:
 
 
 def gemms_of(points: Iterable[Point], multiplication: Multiplication, *groups: Group) -> tuple[GemmPoint, ...]:
-    """Products of one way to multiply in some groups, in the order given."""
+    """Products of one way to multiply in some groups, in the order given; those with a warm cache are left out."""
     return tuple(
         point
         for point in points
-        if isinstance(point, GemmPoint) and multiplication_of(point) == multiplication and group_of(point) in groups
+        if isinstance(point, GemmPoint)
+        and point.l2 != "warm"
+        and multiplication_of(point) == multiplication
+        and group_of(point) in groups
     )
+
+
+def warm_twin(point: GemmPoint, points: Iterable[Point]) -> GemmPoint | None:
+    """The same product with its operands in the cache; None where that was not measured."""
+    same = _work_of(point)
+    warm = (other for other in points if isinstance(other, GemmPoint) and other.l2 == "warm")
+    return next((other for other in warm if _work_of(other) == same), None)
+
+
+def _work_of(point: GemmPoint) -> tuple[object, ...]:
+    return point.label, point.M, point.K, point.N, multiplication_of(point)
 
 
 def streams_of(points: Sequence[Point]) -> tuple[StreamPoint, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fleetridge.quantities import percent, quantity, signed_percent, significant
 from fleetridge.report import GemmPoint, Report, Roof
 from fleetridge.text_table import key_values
+from fleetridge_agent.measure.protocol import FALLING
 from fleetridge_agent.output.achieved import REFERENCE, Achieved, MemoryRoofs
 from fleetridge_agent.output.yardstick import GivenPeaks, Yardstick, beta_yardstick, pi_yardstick, ridge_of
 
@@ -35,6 +36,8 @@ def memory_block(report: Report, memory: MemoryRoofs, given: GivenPeaks, *, widt
 def _achieved(report: Report, roofs: Achieved) -> Pairs:
     for pi in roofs.pis:
         yield f"achieved pi{_regime(pi)}", f"{quantity(pi.value, 'TFLOP/s')}, {_shape(report, pi)}{_course(pi)}"
+        if pi.sm_clock_mhz:
+            yield f"pi per GHz{_regime(pi)}", _per_ghz(pi)
     if roofs.best is not None:
         yield "best shape", f"{quantity(roofs.best.value, 'TFLOP/s')}, {_shape(report, roofs.best)}"
     if roofs.memory is not None:
@@ -88,7 +91,15 @@ def _course(roof: Roof) -> str:
     unsettled = "; not settled within its time" if roof.converged is False else ""
     if roof.trend is None or abs(roof.trend) <= _STEADY:
         return unsettled
-    return f"; {signed_percent(roof.trend)} from first to last block{unsettled}"
+    falling = "; falling, " if roof.trend < -FALLING else "; "
+    return f"{falling}{signed_percent(roof.trend)} from first to last block{unsettled}"
+
+
+def _per_ghz(pi: Roof) -> str:
+    """Rate over the clock under which it came about: what a lower clock explains is the same here."""
+    clock_mhz = pi.sm_clock_mhz or 0.0
+    power = "" if pi.power_w is None else f" and {pi.power_w:.0f} W"
+    return f"{quantity(pi.value / clock_mhz * 1000, 'TFLOP/s')}, at {clock_mhz:.0f} MHz{power}"
 
 
 def _beta(memory: MemoryRoofs) -> tuple[str, str]:

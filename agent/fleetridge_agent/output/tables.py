@@ -9,7 +9,7 @@ from fleetridge.report import GemmPoint, Report, StreamPoint
 from fleetridge.roofline import attainable_tflops, bound_by
 from fleetridge.text_table import Column, text_table
 from fleetridge_agent.output.achieved import Achieved
-from fleetridge_agent.output.point_groups import gemms_of, intensity, streams_of
+from fleetridge_agent.output.point_groups import gemms_of, intensity, streams_of, warm_twin
 
 # What each stream does, in words that let its bytes be counted by hand.
 _STREAMS = {
@@ -18,9 +18,12 @@ _STREAMS = {
     "copy": "1 read + 1 write",
     "add": "2 reads + 1 write",
     "triad": "2 reads + 1 write",
+    "h2d": "host to device",
+    "d2h": "device to host",
 }
 
 _RATES = (Column("time", "ms"), Column("spread", "%"), Column("rate", "TFLOP/s"), Column("I", "FLOP/byte"))
+_WARM = Column("warm", "ms")
 _BOUND_BY = Column("bound by", align="left")
 _OF_ROOF = Column("of roof", "%")
 
@@ -28,19 +31,26 @@ _OF_ROOF = Column("of roof", "%")
 def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Square products M=N=K of one way to multiply; empty where none was measured."""
     points = gemms_of(report.points, roofs.multiplication, "square")
-    rows = [[str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs)] for point in points]
+    rows = [
+        [str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs), _warm(point, report)]
+        for point in points
+    ]
     title = f"Square GEMM, {roofs.multiplication}, measured"
-    return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF), rows, title, width)
+    return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF, _WARM), rows, title, width)
 
 
 def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products with a model's weights, one row a shape and number of tokens M; empty where none was measured."""
     points = gemms_of(report.points, roofs.multiplication, "skinny")
     rows = [
-        [point.label or MISSING, str(point.K), str(point.N), str(point.M), *_rates(point), _of_roof(point, roofs)]
+        [
+            point.label or MISSING,
+            *(str(point.K), str(point.N), str(point.M)),
+            *(*_rates(point), _of_roof(point, roofs), _warm(point, report)),
+        ]
         for point in points
     ]
-    columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF)
+    columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF, _WARM)
     return _table(columns, rows, f"Weight shapes, M tokens, {roofs.multiplication}, measured", width)
 
 
@@ -48,10 +58,16 @@ def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products that decide the compute roofs; empty where none was measured."""
     points = gemms_of(report.points, roofs.multiplication, "reference", "best")
     rows = [
-        [point.label or MISSING, str(point.M), str(point.K), str(point.N), *_rates(point), _mhz(point)]
+        [
+            *(_roof_of(point), str(point.M), str(point.K), str(point.N)),
+            *(*_rates(point), _whole(point.sm_clock_mhz), _whole(point.power_w)),
+        ]
         for point in points
     ]
-    columns = (Column("shape"), Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"))
+    columns = (
+        Column("roof"),
+        *(Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"), Column("power", "W")),
+    )
     return _table(columns, rows, f"Reference shapes, {roofs.multiplication}, measured", width)
 
 
@@ -110,5 +126,17 @@ def _per_cent(share: float) -> str:
     return percent(share).removesuffix(" %")
 
 
-def _mhz(point: GemmPoint) -> str:
-    return MISSING if point.sm_clock_mhz is None else f"{point.sm_clock_mhz:.0f}"
+def _roof_of(point: GemmPoint) -> str:
+    """Regime of a judged shape, which tells the two apart; the label of any other."""
+    is_judged = point.label == "reference" and point.regime != "unspecified"
+    return point.regime if is_judged else point.label or MISSING
+
+
+def _whole(reading: float | None) -> str:
+    return MISSING if reading is None else f"{reading:.0f}"
+
+
+def _warm(point: GemmPoint, report: Report) -> str:
+    """Time of the same product with its operands in the cache."""
+    twin = warm_twin(point, report.points)
+    return MISSING if twin is None else significant(twin.ms)

@@ -8,6 +8,7 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,9 @@ from fleetridge.report import Envelope, Report
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, UsageError
 from fleetridge_agent.lock import gpu_lock
+from fleetridge_agent.node.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended, at_step, scripted_gpu
+from support.stub_nvml import StubCard, StubNvml
 
 Agent = Callable[..., Ended]
 
@@ -86,7 +89,7 @@ def test_json_on_standard_output_is_the_report_and_nothing_else(agent: Agent) ->
 
 
 def test_json_of_several_gpus_is_an_envelope(agent: Agent) -> None:
-    envelope = Envelope.model_validate(json.loads(agent(*QUICK, "--gpus", "all", "--json", "-").stdout))
+    envelope = Envelope[Report].model_validate(json.loads(agent(*QUICK, "--gpus", "all", "--json", "-").stdout))
 
     assert [report.gpu.uuid for report in envelope.reports if report.gpu] == ["GPU-a", "GPU-b"]
     assert len({report.run.run_id for report in envelope.reports}) == 1
@@ -350,3 +353,61 @@ def test_version(agent: Agent) -> None:
 )
 def test_what_there_is_not_is_refused(agent: Agent, arguments: tuple[str, ...]) -> None:
     assert agent(*arguments).code == 2
+
+
+def _busy_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that sees a process on the first gpu only."""
+    process = SimpleNamespace(pid=1, usedGpuMemory=5)
+    cards = [
+        StubCard(uuid, f"0000:{number:02X}:00.0", "NVIDIA H200", {"ComputeRunningProcesses": listed})
+        for number, (uuid, listed) in enumerate((("GPU-a", [process]), ("GPU-b", [])))
+    ]
+    monkeypatch.setattr("fleetridge_agent.measure.measuring.nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+
+
+def test_a_gpu_that_somebody_uses_is_not_touched(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _busy_nvml(monkeypatch)
+    ended = agent(*QUICK, "--gpus", "all")
+
+    assert ended.code == 0
+    assert "skipped (busy)" in ended.stdout
+    assert "--force" in ended.stdout
+    assert not node.touched("GPU-a")
+    assert node.touched("GPU-b")
+
+
+def test_a_gpu_that_somebody_uses_is_measured_by_force_and_marked(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _busy_nvml(monkeypatch)
+    ended = agent(*QUICK, "--force", "--json", "-")
+    report = Report.model_validate(json.loads(ended.stdout))
+
+    assert ended.code == 0
+    assert report.evidence.contended is True
+    assert report.agent.arguments == ("sweep", "--square", "512", "--m-sweep", "1", "--force")
+
+
+def test_a_sweep_shows_the_squares_and_weight_shapes_unless_a_profile_is_chosen(agent: Agent) -> None:
+    """What the tables of a roofline are made of; `--profile standard` is what a timer measures."""
+    by_hand = Report.model_validate(json.loads(agent("sweep", "--json", "-").stdout)).sweep
+    standard = Report.model_validate(json.loads(agent("sweep", "--profile", "standard", "--json", "-").stdout)).sweep
+
+    assert by_hand is not None
+    assert standard is not None
+    assert (by_hand.profile, by_hand.square[-1], by_hand.m_sweep[-1]) == ("standard", 16384, 16384)
+    assert (standard.square, standard.m_sweep[-1]) == ((), 128)
+
+
+def test_somebody_who_arrives_ends_the_sweep_with_what_was_measured(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetridge_agent.measure.watch._INTERVAL_S", 0.0)
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=60)
+    ended = agent(*QUICK)
+
+    assert ended.code == 1
+    assert "Outcome: failed (preempted)" in ended.stdout
+    assert "Somebody else used this gpu meanwhile" in " ".join(ended.stdout.split())

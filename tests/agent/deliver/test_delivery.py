@@ -206,3 +206,26 @@ def test_every_report_has_exactly_one_fate_and_only_the_servers_word_ends_it(sta
     assert sorted(fates) == [ONE, TWO]
     assert status == 200 or decision.kept == {ONE, TWO}
     assert bool(decision.kept) == bool(decision.reason)
+
+
+TOO_NEW = {"field": "schema_version", "problem": "unknown schema version"}
+
+
+def test_a_report_that_is_too_new_for_the_server_waits_for_its_upgrade() -> None:
+    decision = decide(results((ONE, "rejected"), errors=[TOO_NEW]), [ONE])
+
+    assert decision.kept == {ONE}
+    assert not decision.dead
+    assert not decision.again
+    assert decision.heard
+    assert "upgrade" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "errors", [[], [TOO_NEW, {"field": "points[0].ms", "problem": "x"}], [TOO_NEW, "x"], "x", None]
+)
+def test_a_report_with_any_other_fault_is_a_dead_letter(errors: Any) -> None:
+    listed = [{"report_id": ONE, "outcome": "rejected", "errors": errors}]
+    decision = decide(Answer(200, json.dumps({"results": listed}).encode()), [ONE])
+
+    assert set(decision.dead) == {ONE}

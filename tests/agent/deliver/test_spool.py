@@ -318,3 +318,17 @@ def test_a_report_that_another_process_delivers_meanwhile_is_not_missed(tmp_path
 
 def _denied(*_: object, **__: object) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    (waiting,) = add(spool)
+    old, fresh = (spool.folder / f".000000000009-{name}.json.{name}.tmp" for name in ("1", "2"))
+    for path in (old, fresh):
+        path.write_bytes(b'{"report_id":')
+    os.utime(old, (1, 1))
+
+    assert spool.count() == 1
+    assert ids(spool.pending()) == [waiting.report_id]
+    assert not old.exists()
+    assert fresh.exists(), "another process may be writing it"

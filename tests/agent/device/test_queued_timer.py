@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.queued_timer import queued_ms
+from fleetridge_agent.device.queued_timer import queued_ms, windows_ms
 
 
 class _Gpu:
@@ -27,6 +27,9 @@ class _Event:
         self._gpu.asked.append("event")
         self._gpu.recorded += 1
         self._time = self._gpu.recorded**2
+
+    def synchronize(self) -> None:
+        self._gpu.asked.append("wait")
 
     def elapsed_time(self, end: _Event) -> float:
         assert self._gpu.asked[-1] == "wait"
@@ -53,3 +56,22 @@ def test_calls_are_queued_behind_flushes_and_waited_for_once(gpu: _Gpu) -> None:
 def test_each_call_has_a_time_of_its_own() -> None:
     """Between the two events around it; the flush before it is left out."""
     assert queued_ms(lambda: None, lambda: None, 3) == (4 - 1, 16 - 9, 36 - 25)
+
+
+def test_calls_that_empty_the_cache_themselves_go_without_flushes(gpu: _Gpu) -> None:
+    """But for those that keep the gpu busy until the first call is queued."""
+    queued_ms(lambda: gpu.asked.append("call"), lambda: gpu.asked.append("flush"), 2, flushed=False)
+
+    assert gpu.asked == ["flush", "flush"] + ["event", "call", "event"] * 2 + ["wait"]
+
+
+def test_windows_are_queued_ahead_and_follow_each_other_without_a_gap(gpu: _Gpu) -> None:
+    """One event ends a window and begins the next, and two windows are queued before the first is waited for."""
+    windows = windows_ms(lambda: gpu.asked.append("call"), 2, ahead=2)
+    first = next(windows)
+    second = next(windows)
+    windows.close()
+
+    window = ["call", "call", "event"]
+    assert gpu.asked == ["event", *window, *window, "wait", *window, "wait", "wait"]
+    assert (first, second) == (4 - 1, 9 - 4)

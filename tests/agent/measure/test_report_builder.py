@@ -5,9 +5,10 @@ import pytest
 from fleetridge.report import Environment, Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Fill
+from fleetridge_agent.measure.notes import Note, summary
 from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
-from fleetridge_agent.measure.report_builder import build_refusal, build_report, summary
-from fleetridge_agent.measure.sweep import Failure, Note, run_sweep
+from fleetridge_agent.measure.report_builder import build_refusal, build_report
+from fleetridge_agent.measure.sweep import Failure, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from support.scripted_device import ScriptedDevice, described
 
@@ -18,7 +19,7 @@ _FEW = SweepOptions(square=(512,), m_sweep=(1,))
 
 def _report(device: ScriptedDevice, options: SweepOptions = _FEW) -> Report:
     result = run_sweep(device, options)
-    return build_report(result, device, run=_RUN, node=_NODE, options=options, arguments=("sweep",))
+    return build_report(result, device, run=_RUN, node=_NODE, arguments=("sweep",))
 
 
 def test_a_sweep_becomes_a_measured_report() -> None:

@@ -49,6 +49,22 @@ def test_blocks_count_alike_however_their_samples_scatter() -> None:
     assert timing.whole.reps == 15
 
 
+def test_two_states_of_a_device_are_told_apart_and_never_averaged() -> None:
+    """Six blocks at one clock and ten at another: the time is that of the ten, and both are kept."""
+    timing = timing_of_blocks([[1.0, 1.0]] * 3 + [[1.1, 1.1]] * 10 + [[1.002, 1.002]] * 3)
+
+    assert timing.groups is not None
+    assert (timing.groups.low_count, timing.groups.high_count) == (6, 10)
+    assert timing.groups.low < 1.01
+    assert timing.whole.ms == timing.groups.high == 1.1
+    assert timing.has_converged is False
+
+
+def test_of_two_states_that_are_as_frequent_the_slower_counts() -> None:
+    """Half of the blocks in each: their mean would be the rate of neither."""
+    assert timing_of_blocks([[1.0]] * 4 + [[1.2]] * 4).whole.ms == 1.2
+
+
 def test_blocks_remember_how_they_began_and_ended() -> None:
     """First and last block are kept, so that a device that slows down can be told."""
     timing = timing_of_blocks([[1.0, 1.0], [1.1, 1.1], [1.2, 1.2]])

@@ -29,7 +29,7 @@ def test_one_report_is_the_wire_report() -> None:
 
 def test_what_is_written_can_be_posted_as_it_is() -> None:
     assert Report.model_validate(written(swept())).outcome == "measured"
-    assert len(Envelope.model_validate(written(swept(), swept())).reports) == 2
+    assert len(Envelope[Report].model_validate(written(swept(), swept())).reports) == 2
 
 
 def test_the_derived_numbers_stand_beside_the_report() -> None:

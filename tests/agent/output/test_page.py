@@ -142,3 +142,11 @@ def test_environment_names_what_a_result_depends_on() -> None:
     for fact in ("580.159.04, VBIOS 96.00", "torch 2.11.0, cuda 13.0", "500 W (default 700 W)", "generation 5, x16"):
         assert fact in page
     assert [line.split() for line in page.splitlines() if line.startswith("ECC")] == [["ECC", "on"]]
+
+
+def test_what_the_sweep_has_to_say_of_single_results_is_said_before_the_tables() -> None:
+    course = ((800.0, 2.5), (600.0, 60.0))
+    page = sweep_page(swept(ScriptedDevice(course=course)), View())
+
+    before = page.partition("Square GEMM")[0]
+    assert "Note: sustained bfloat16: fell by 24.4 %" in " ".join(before.split())

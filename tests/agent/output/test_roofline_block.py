@@ -107,12 +107,24 @@ def test_reading_alone_counts_and_the_other_streams_stand_beside_it() -> None:
 def test_a_rate_that_falls_while_it_is_measured_is_said_to() -> None:
     values = block(report(roofs=[compute_roof(845.0, trend=-0.15), memory_roof(4430.0, converged=False)]))
 
-    assert values["achieved pi, burst"].endswith("; −15.0 % from first to last block")
+    assert values["achieved pi, burst"].endswith("; falling, −15.0 % from first to last block")
     assert values["achieved beta, burst"].endswith("; not settled within its time")
 
 
+def test_pi_per_ghz_stands_beside_the_clock_and_power_that_it_was_measured_under() -> None:
+    roofs = [
+        compute_roof(845.0, sm_clock_mhz=1980.0),
+        compute_roof(704.0, regime="sustained", sm_clock_mhz=1470.0, power_w=696.0),
+        memory_roof(4430.0),
+    ]
+    values = block(report(roofs=roofs))
+
+    assert values["pi per GHz, burst"] == "427 TFLOP/s, at 1980 MHz"
+    assert values["pi per GHz, sustained"] == "479 TFLOP/s, at 1470 MHz and 696 W"
+
+
 def test_the_shape_behind_pi_is_named() -> None:
-    assert "reference shape [1536,13568]×[13568,11264]" in block(swept())["achieved pi, burst"]
+    assert "reference shape [4608,13568]×[13568,5632]" in block(swept())["achieved pi, burst"]
 
 
 def test_points_stand_in_for_roofs_that_a_broken_sweep_did_not_reach() -> None:

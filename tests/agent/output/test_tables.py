@@ -29,8 +29,8 @@ def test_squares_show_time_rate_intensity_and_what_limits_them() -> None:
     report = swept()
 
     assert cells(square_table(report, found(report), width=80)) == [
-        ["512", "0.000357", "0.0", "751", "171", "memory", "100.0"],
-        ["8192", "1.37", "0.0", "800", "2731", "compute", "100.0"],
+        ["512", "0.000357", "0.0", "751", "171", "memory", "100.0", "0.000357"],
+        ["8192", "1.37", "0.0", "800", "2731", "compute", "100.0", "–"],
     ]
 
 
@@ -39,12 +39,12 @@ def test_a_product_below_its_roof_shows_by_how_much() -> None:
     report = swept(ScriptedDevice(samples={square: [2 * 8192**3 / 400e12 * 1e3]}))
     (row,) = [row for row in cells(square_table(report, found(report), width=80)) if row[0] == "8192"]
 
-    assert row[-1] == "50.0"
+    assert row[-2:] == ["50.0", "–"]
 
 
 def test_weight_shapes_show_their_name_and_size() -> None:
     report = swept()
-    rows = cells(weight_shape_table(report, found(report), width=80))
+    rows = cells(weight_shape_table(report, found(report), width=110))
 
     assert [row[:4] for row in rows[:2]] == [["fused QKV", "4096", "6144", "1"], ["fused QKV", "4096", "6144", "4096"]]
     assert {row[0] for row in rows} == {"fused QKV", "o_proj", "gate+up", "down_proj"}
@@ -54,8 +54,8 @@ def test_reference_shapes_are_shown_with_the_best() -> None:
     report = swept()
 
     assert [row[0] for row in cells(reference_table(report, found(report), width=80))] == [
-        "reference",
-        "reference",
+        "burst",
+        "sustained",
         "best",
     ]
 
@@ -65,14 +65,15 @@ def test_streams_show_their_traffic_in_countable_words() -> None:
 
     assert rows["read"][1:3] == ["1 read", "4.00 GiB"]
     assert rows["triad"][1:3] == ["2 reads + 1 write", "12.0 GiB"]
-    assert {row[-1] for row in rows.values()} == {"4400"}
+    assert {row[-1] for kernel, row in rows.items() if kernel not in {"h2d", "d2h"}} == {"4400"}
+    assert rows["h2d"][1:3] == ["host to device", "256 MiB"]
 
 
 def test_without_memory_no_roof_is_made_up() -> None:
     report = swept(options=SweepOptions(mode="gemm", square=(512,), m_sweep=(1,)))
     (row,) = cells(square_table(report, found(report), width=80))
 
-    assert row == ["512", "0.000357", "0.0", "751", "171"]
+    assert row == ["512", "0.000357", "0.0", "751", "171", "0.000357"]
 
 
 def test_tables_without_rows_are_not_printed() -> None:

@@ -1,0 +1,187 @@
+"""Takes the steps of a sweep one by one, and keeps what each found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fleetridge.report import GemmPoint
+from fleetridge_agent.device.contract import OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.device.product import Gemm, Product
+from fleetridge_agent.measure.canary import Verdict, sung
+from fleetridge_agent.measure.findings import Findings
+from fleetridge_agent.measure.gemm import MeasuredGemm, measure_in_blocks, measure_shape
+from fleetridge_agent.measure.notes import Note, notes_on
+from fleetridge_agent.measure.protocol import REST_S
+from fleetridge_agent.measure.replay import replayed, timed_singly
+from fleetridge_agent.measure.shape_search import search
+from fleetridge_agent.measure.steps import (
+    CanaryStep,
+    DecodeStep,
+    LinkStep,
+    ReferenceStep,
+    SearchStep,
+    ShapeStep,
+    Step,
+    StreamStep,
+    SustainedStep,
+)
+from fleetridge_agent.measure.stream import MeasuredStream, measure_links, measure_read, measure_streams
+from fleetridge_agent.measure.sustained import measure_sustained
+from fleetridge_agent.measure.workbench import Workbench
+
+_MIB = 1024**2
+
+
+@dataclass(slots=True)
+class Taking:
+    """
+    Steps taken so far.
+
+    Attributes:
+        findings: what they found.
+        notes: what must be said of it.
+        buffer_bytes: of the streams as they were measured, None until then.
+        is_standard: False once a judged roof had to be measured otherwise than the protocol asks.
+        is_unstable: what the canary said, None until then.
+    """
+
+    bench: Workbench
+    findings: Findings = field(default_factory=Findings)
+    notes: list[Note] = field(default_factory=list)
+    buffer_bytes: int | None = None
+    is_standard: bool = True
+    is_unstable: bool | None = None
+    _given_up: set[Product] = field(default_factory=set)
+
+    def take(self, step: Step) -> None:
+        """
+        Take one step.
+
+        Raises:
+            SweepError: nothing more can be measured.
+            OutOfDeviceMemoryError, UnsupportedError: this step cannot be taken; others can.
+        """
+        if isinstance(step, ReferenceStep):
+            self._reference(step)
+        elif isinstance(step, StreamStep):
+            self._streams(step)
+        elif isinstance(step, LinkStep):
+            self.findings.add_streams(measure_links(self.bench))
+        elif isinstance(step, CanaryStep):
+            self._canary(step)
+        elif self._product_of(step) in self._given_up:
+            return
+        elif isinstance(step, SearchStep):
+            self.findings.bests[self._product_of(step)] = search(self.bench, step.gemms)
+        elif isinstance(step, SustainedStep):
+            self._sustained(step)
+        elif isinstance(step, ShapeStep):
+            self._shape(step)
+        else:
+            self._decode(step)
+
+    def leave_out(self, step: Step, error: OutOfDeviceMemoryError | UnsupportedError) -> None:
+        """Note that a step could not be taken, and take no other with the same product where there is none."""
+        self.notes.append(Note(str(step), error.reason, str(error)))
+        if isinstance(error, UnsupportedError) and isinstance(step, ReferenceStep):
+            # Where not even the judged shape can be multiplied so, no other shape can.
+            self._given_up.add(step.gemm.product)
+
+    def _product_of(self, step: SearchStep | SustainedStep | ShapeStep | DecodeStep) -> Product:
+        if isinstance(step, SearchStep):
+            return step.gemms[0].product
+        return (step.shapes[0] if isinstance(step, DecodeStep) else step).gemm.product
+
+    def _reference(self, step: ReferenceStep) -> None:
+        measured = self._measured_reference(step.gemm, self.bench.pace.looks)
+        self.findings.references[step.gemm.product] = measured
+        self._note_course(str(step), measured)
+
+    def _measured_reference(self, gemm: Gemm, looks: Sequence[int]) -> MeasuredGemm:
+        phase = f"reference {gemm.product}"
+        return measure_in_blocks(self.bench, [gemm], label="reference", phase=phase, looks=looks)[0]
+
+    def _sustained(self, step: SustainedStep) -> None:
+        measured = measure_sustained(self.bench, step.gemm, label="reference", phase=str(step))
+        self.findings.sustained[step.gemm.product] = measured
+        self._note_course(str(step), measured)
+
+    def _streams(self, step: StreamStep) -> None:
+        measured = measure_streams(self.bench, step.buffer_bytes)
+        self.findings.add_streams(measured.streams)
+        self.buffer_bytes = measured.buffer_bytes
+        if measured.buffer_bytes != step.standard_bytes:
+            self.is_standard = False
+            used = f"{step.standard_bytes // _MIB} MiB did not fit; measured with {measured.buffer_bytes // _MIB} MiB"
+            self.notes.append(Note(str(step), "out_of_memory", f"{used} instead, so the method is custom"))
+        for stream in measured.streams:
+            if stream.blocks is not None:
+                what = f"stream {stream.point.kernel}"
+                self.notes += notes_on(what, stream.point.derived_gbps, "GB/s", stream.blocks)
+
+    def _shape(self, step: ShapeStep) -> None:
+        self.bench.device.rest(REST_S)
+        point = measure_shape(self.bench, step.gemm, step.label)
+        if point is None:
+            (self.findings.shapes[step],) = replayed(self.bench, step.gemm, [step.gemm.m], step.label)
+        else:
+            self.findings.shapes[step] = (point,)
+
+    def _decode(self, step: DecodeStep) -> None:
+        able = [shape for shape in step.shapes if self._is_able(shape)]
+        if not self.bench.device.description.has_replay:
+            for shape in able:
+                self.findings.shapes[shape] = timed_singly(self.bench, shape.gemm, shape.label)
+        elif able:
+            largest = max((shape.gemm for shape in able), key=lambda gemm: gemm.m)
+            points = replayed(self.bench, largest, [shape.gemm.m for shape in able], able[0].label)
+            for shape, of_shape in zip(able, points, strict=True):
+                self.findings.shapes[shape] = of_shape
+
+    def _is_able(self, shape: ShapeStep) -> bool:
+        """Whether the device can multiply so few rows; noted where it cannot."""
+        try:
+            self.bench.device.require_supported(shape.gemm)
+        except UnsupportedError as error:
+            self.leave_out(shape, error)
+            return False
+        return True
+
+    def _canary(self, step: CanaryStep) -> None:
+        reference = None if step.gemm is None else self.findings.references.get(step.gemm.product)
+        unstable: list[Note | None] = []
+        if step.gemm is not None and reference is not None:
+            verdict = self._sung_reference(step.gemm, reference)
+            self.findings.references[step.gemm.product] = verdict.kept
+            unstable.append(verdict.note)
+        if step.has_streams and self.findings.read is not None:
+            sung_read = self._sung_read(self.findings.read)
+            self.findings.add_streams([sung_read.kept])
+            unstable.append(sung_read.note)
+        if unstable:
+            self.notes += [note for note in unstable if note is not None]
+            self.is_unstable = any(unstable)
+
+    def _sung_reference(self, gemm: Gemm, before: MeasuredGemm) -> Verdict[MeasuredGemm]:
+        return sung(
+            before,
+            lambda looks: self._measured_reference(gemm, looks),
+            lambda measured: measured.point.derived_tflops,
+            looks=self.bench.pace.looks,
+            what=f"reference {gemm.product}",
+        )
+
+    def _sung_read(self, before: MeasuredStream) -> Verdict[MeasuredStream]:
+        buffer_bytes = before.point.bytes
+        return sung(
+            before,
+            lambda looks: measure_read(self.bench, buffer_bytes, looks=looks),
+            lambda measured: measured.point.derived_gbps,
+            looks=self.bench.pace.looks,
+            what="stream read",
+        )
+
+    def _note_course(self, what: str, measured: MeasuredGemm) -> None:
+        point: GemmPoint = measured.point
+        self.notes += notes_on(what, point.derived_tflops, "TFLOP/s", measured.blocks)
