@@ -15,8 +15,31 @@ import re
 _VENDOR = "NVIDIA "
 _BRANDS = ("Tesla ", "GeForce ")
 
-# Spellings of "there is none" that drivers, virtual functions and broken tools give instead of an identity.
-_NO_IDENTITY = frozenset({"", "n/a", "[n/a]", "none", "null", "unknown", "[not supported]", "not supported"})
+# Spellings of "there is none" that drivers, virtual functions and broken tools give instead of an identity. Whatever
+# stands in square brackets is one too.
+_NO_IDENTITY = frozenset(
+    {
+        "",
+        "-",
+        "n/a",
+        "none",
+        "null",
+        "nil",
+        "nan",
+        "unknown",
+        "err!",
+        "error",
+        "unknown error",
+        "no uuid",
+        "not supported",
+    }
+)
+_BRACKETED = re.compile(r"\[.*\]")
+
+# Digits that are all zero (virtual functions) or all ones (a device that fell off its bus), with or without prefixes
+# such as "GPU-", "MIG-GPU-" or "0x", and with or without the instances that older drivers added to a MIG slice's card.
+# Behind a prefix a zero or two may be a number that somebody gave: "card-0" beside "card-1".
+_VOID_DIGITS = re.compile(r"([a-z]+-)*((0x)?[0-]{3,}|(0x)?f[f-]{7,})?(/[0-9]+)*|(0x)?0*")
 
 # Long enough that a fleet of 100,000 nodes has no chance of two alike (96 bits), short enough to read aloud.
 _NOID_HEX_DIGITS = 24
@@ -72,12 +95,12 @@ def is_identity(uuid: str | None) -> bool:
     """
     Whether a reported UUID identifies anything.
 
-    Empty and "N/A" do not, nor does one whose digits are all zero, with or without a prefix such as "GPU-".
+    Empty, "N/A", "ERR!" and their like do not, nor do digits that are all zero, whatever prefix they have.
     """
-    if uuid is None or uuid.strip().casefold() in _NO_IDENTITY:
+    if uuid is None:
         return False
-    _, _, digits = uuid.strip().rpartition("GPU-")
-    return set(digits) - set("0-") != set()
+    word = uuid.strip().casefold()
+    return not (word in _NO_IDENTITY or _BRACKETED.fullmatch(word) or _VOID_DIGITS.fullmatch(word))
 
 
 def gpu_identity(

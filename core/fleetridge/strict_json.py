@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from pydantic_core import from_json
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Step: TypeAlias = "str | int"
 
 # A report is six levels deep; ten times that is generous and far from any parser's recursion limit.
 MAX_DEPTH = 64
+
+# A value costs some 100 bytes and a microsecond however few bytes it has in the text, so that the size of a text bounds
+# neither. The 64 gpus of a node in CPX partitions with 600 points of 14 fields each are half of this.
+MAX_VALUES = 2**20
+
+# A report with as many points, roofs and phases as there may be has some 90,000 values.
+MAX_VALUES_OF_REPORT = 2**17
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -40,13 +48,19 @@ class StrictJsonError(ValueError):
         self.problem = problem
 
 
+class TooManyValuesError(StrictJsonError):
+    """Text holds more values than MAX_VALUES; in parts it may pass."""
+
+
 def loads(text: bytes) -> Json:
     """
     Value of a JSON text in UTF-8.
 
+    Where an object names a key twice, the last one counts.
+
     Raises:
-        StrictJsonError: not JSON, nested deeper than MAX_DEPTH, or holding a non-finite number, an integer beyond
-            64 bits, or a control character in a string or key.
+        StrictJsonError: not JSON, more than MAX_VALUES values, nested deeper than MAX_DEPTH, or holding a non-finite
+            number, an integer beyond 64 bits, or a control character in a string or key.
     """
     value = parse(text)
     check(value)
@@ -58,8 +72,11 @@ def parse(text: bytes) -> Json:
     Value of a JSON text in UTF-8, whose parts the caller still has to `check`.
 
     Raises:
+        TooManyValuesError: before anything is made of the text.
         StrictJsonError: not JSON, or nested so deeply that the parser gives up.
     """
+    if _most_values(text) > MAX_VALUES:
+        raise TooManyValuesError("", f"more than {MAX_VALUES} values (commas and opening brackets); send fewer at once")
     try:
         value: Json = from_json(text, allow_inf_nan=True, cache_strings="keys")
     except ValueError as error:
@@ -69,17 +86,32 @@ def parse(text: bytes) -> Json:
     return value
 
 
-def check(value: Json, path: str = "") -> None:
-    """Raise StrictJsonError for a part of a parsed value that cannot be kept faithfully."""
-    pending: list[tuple[Json, str, int]] = [(value, path, 1)]
-    while pending:
-        current, where, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            raise StrictJsonError(where, f"nested deeper than {MAX_DEPTH} levels")
-        problem = _scalar_problem(current)
-        if problem is not None:
-            raise StrictJsonError(where, problem)
-        pending.extend((child, name, depth + 1) for child, name in _children(current, where))
+def check(value: Json, *, max_values: int = MAX_VALUES) -> None:
+    """Raise StrictJsonError for a part of a parsed value that cannot be kept faithfully, or for too many of them."""
+    steps: list[
+        Step
+    ] = []  # to the container that is being walked; a path is made of them only where something is wrong
+    trail: list[Iterator[tuple[Step, Json]]] = [iter([("", value)])]
+    count = 1
+    while trail:
+        for step, current in trail[-1]:
+            problem = _problem(current)
+            if len(trail) > MAX_DEPTH:
+                problem = f"nested deeper than {MAX_DEPTH} levels"
+            if isinstance(current, dict | list):
+                count += len(current)
+                if count > max_values:
+                    problem = f"more than {max_values} values up to here; send fewer"
+            if problem is not None:
+                raise StrictJsonError(_path([*steps, step]), problem)
+            if current and isinstance(current, dict | list):
+                steps.append(step)
+                trail.append(_parts(current))
+                break
+        else:
+            trail.pop()
+            if steps:
+                steps.pop()
 
 
 def printable_problem(text: str) -> str | None:
@@ -105,7 +137,12 @@ def _written_out(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def _scalar_problem(value: Json) -> str | None:
+def _most_values(text: bytes) -> int:
+    """Bound on the values of a JSON text: each stands first in it or in a container, or behind a comma."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _problem(value: Json) -> str | None:
     if isinstance(value, str):
         return printable_problem(value)
     if isinstance(value, bool) or value is None:
@@ -114,16 +151,20 @@ def _scalar_problem(value: Json) -> str | None:
         return "integer beyond 64 bits"
     if isinstance(value, float) and not math.isfinite(value):
         return "not a finite number; send null for a missing reading"
-    return None
+    return _key_problem(value) if isinstance(value, dict) else None
 
 
-def _children(value: Json, path: str) -> Iterator[tuple[Json, str]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            problem = printable_problem(key)
-            if problem is not None:
-                raise StrictJsonError(path, f"in a field's name: {problem}")
-            yield child, f"{path}.{key}" if path else key
-    elif isinstance(value, list):
-        for position, child in enumerate(value):
-            yield child, f"{path}[{position}]"
+def _key_problem(names: Iterable[str]) -> str | None:
+    problems = (problem for name in names if (problem := printable_problem(name)) is not None)
+    return next((f"in a field's name: {problem}" for problem in problems), None)
+
+
+def _parts(value: dict[str, Json] | list[Json]) -> Iterator[tuple[Step, Json]]:
+    return iter(value.items()) if isinstance(value, dict) else iter(enumerate(value))
+
+
+def _path(steps: Iterable[Step]) -> str:
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path

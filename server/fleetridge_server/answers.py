@@ -17,6 +17,7 @@ from fleetridge_server.published import published_beta_gbps, published_roofs
 from fleetridge_server.ranking import Standing
 from fleetridge_server.ridge import Compared, GpuRoofs, Ridge, too_few
 from fleetridge_server.stats import Distribution, distribution
+from fleetridge_server.store.summaries import NamedReport
 
 # A daily sweep that failed twice in a row is still no news; after three days somebody should look.
 STALE_AFTER = timedelta(days=3)
@@ -146,6 +147,27 @@ def shown_roof(value: GpuValue, as_of: datetime) -> schemas.ShownRoof:
     roof = value.cohort.roof
     unit = "TFLOP/s" if roof.kind == "compute" else "GB/s"
     return schemas.ShownRoof(**roof._asdict(), value=value.value, unit=unit, **_basis(value, as_of))
+
+
+def report_summary(named: NamedReport) -> schemas.ReportSummary:
+    """A report in a line."""
+    report = named.report
+    return schemas.ReportSummary(
+        report_id=report.id,
+        ordered_at=report.ordered_at,
+        measured_from=report.measured_from,
+        measured_to=report.measured_to,
+        received_at=report.received_at,
+        run_kind=report.run_kind,
+        outcome=report.outcome,
+        reason=report.reason,
+        detail=report.detail,
+        cluster=report.cluster,
+        node=named.node,
+        driver=report.driver,
+        contended=report.contended,
+        clock_ahead=report.clock_ahead,
+    )
 
 
 def _fleet_ridge(cohort: Cohort, ridges: Sequence[Ridge], device_name: str) -> schemas.FleetRidge:

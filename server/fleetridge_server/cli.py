@@ -20,7 +20,7 @@ from fleetridge.report.identity import DEFAULT_CLUSTER, Node
 from fleetridge.strict_json import as_printable
 from fleetridge_server.csv_import import BadRow, Import, Tally
 from fleetridge_server.csv_rows import COLUMNS, HeaderError
-from fleetridge_server.ingest.intake import problem_of
+from fleetridge_server.problems import problem_of
 from fleetridge_server.serving import ListenError, StartError, require_safe_host, serve
 from fleetridge_server.settings import Settings
 from fleetridge_server.store import schema
@@ -82,7 +82,10 @@ def _parser() -> argparse.ArgumentParser:
         "import",
         parents=[database],
         help="take measurements from a CSV file",
-        description=f"Takes measurements from a CSV file with a header. Columns, in any order: {', '.join(COLUMNS)}.",
+        description=(
+            f"Takes measurements from a CSV file in UTF-8 with a header, one on each line. Columns, in any order: "
+            f"{', '.join(COLUMNS)}. Other columns are kept as text, cut after 255 characters. Times are ISO 8601."
+        ),
     )
     importing.add_argument("file", type=Path, metavar="FILE")
     importing.add_argument(
@@ -132,6 +135,7 @@ def _import(options: argparse.Namespace, settings: Settings) -> int:
         # Bytes that are not UTF-8 become surrogates, which make their own row a bad one and no other.
         with options.file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
             job.run(lines)
+        database.analyze()
     except (DBAPIError, LostRaceError):
         print(f"stopped: {_told(job.tally)}; import the file again, nothing counts twice")
         raise

@@ -89,6 +89,7 @@ class GpuValue:
     Attributes:
         value: median over its newest reports.
         reports: how many they are, 1 to NEWEST_REPORTS.
+        oldest_at: ordering time of the oldest of them.
         newest: reading of the newest of them.
     """
 
@@ -96,6 +97,7 @@ class GpuValue:
     cohort: Cohort
     value: float
     reports: int
+    oldest_at: datetime
     newest: Reading
 
 
@@ -169,10 +171,11 @@ def _value_of(group: list[Reading]) -> GpuValue:
         # A report that states one roof twice still has one vote.
         value=stats.median(stats.median(reading.value for reading in readings) for readings in recent),
         reports=len(recent),
+        oldest_at=recent[-1][0].ordered_at,
         newest=newest,
     )
 
 
-def _recency(reading: Reading) -> tuple[datetime, UUID, float]:
-    # The id decides between reports of one time, so that the order of arrival never does.
-    return reading.ordered_at, reading.report_id, reading.value
+def _recency(reading: Reading) -> tuple[datetime, datetime, UUID, float]:
+    # Between reports of one time the node's own clock decides and then the id, so that the order of arrival never does.
+    return reading.ordered_at, reading.measured_to or reading.ordered_at, reading.report_id, reading.value

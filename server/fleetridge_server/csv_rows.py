@@ -16,13 +16,24 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from fleetridge.report.values import Reading, SmallCountReading, Text, TextReading, UtcTime, WireModel
-from fleetridge_server.ingest.intake import problem_of
-from fleetridge_server.problems import FieldError
+from fleetridge.strict_json import as_printable
+from fleetridge_server.problems import FieldError, problem_of, shortened
 
 _DELIMITERS = (",", ";", "\t")
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,4})?")
 _WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+# What of a foreign cell is kept: as much as a column of ours may have.
+_MAX_FOREIGN_CHARACTERS = 255
+
+# A field is quoted as a whole, with quotes inside doubled, or has no quote at all.
+_WELL_QUOTED = {
+    delimiter: re.compile(rf"({field})({delimiter}({field}))*")
+    for delimiter in _DELIMITERS
+    for field in [rf'"([^"]|"")*"|[^"{delimiter}]*']
+}
 
 
 class HeaderError(ValueError):
@@ -55,7 +66,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(Text)
 
 
 class Row(WireModel):
-    """One measurement as its line states it; columns that we do not know are kept as further fields, as text."""
+    """One measurement as its line states it; columns that we do not know are kept as text, cut where it is long."""
 
     device: str | None = None
     node: str | None = None
@@ -89,11 +100,15 @@ def header_of(line: str) -> Header:
         HeaderError: a column that every row needs is missing, or one is named twice.
     """
     delimiter = max(_DELIMITERS, key=line.count)
+    _require_utf8(line)
     try:
         cells = _cells(line, delimiter)
         names = [_NAME.validate_python(cell) or f"column_{place}" for place, cell in enumerate(cells, start=1)]
     except (csv.Error, ValidationError):
         names = []
+    for name in names:
+        if name not in COLUMNS and (meant := _plainly_spelled(name)) in COLUMNS:
+            raise HeaderError(f"the first line names a column {name!r}; spell it {meant}")
     missing = _missing(set(names))
     if missing:
         raise HeaderError(f"the first line names no {missing}; it has to name columns out of {', '.join(COLUMNS)}")
@@ -115,7 +130,7 @@ def row_of(line: str, header: Header) -> Row:
     try:
         cells = _cells(line, header.delimiter)
     except csv.Error as error:
-        raise RowError([FieldError(field="", problem=f"not CSV: {error}")]) from error
+        raise RowError([FieldError(field="", problem=f"not CSV: {error}; each row is one line")]) from error
     if len(cells) != len(header.columns):
         problem = f"{len(cells)} fields, the header has {len(header.columns)}"
         raise RowError([FieldError(field="", problem=problem)])
@@ -129,6 +144,17 @@ def row_of(line: str, header: Header) -> Row:
     return row
 
 
+def _require_utf8(line: str) -> None:
+    # Bytes that are not UTF-8 come as surrogates; UTF-16 has a zero byte in each letter of a column's name.
+    if "\0" in line or any("\ud800" <= character <= "\udfff" for character in line):
+        found = "UTF-16" if "\0" in line else "not UTF-8"
+        raise HeaderError(f"the first line is {found}; save the file as UTF-8, in spreadsheets as 'CSV UTF-8'")
+
+
+def _plainly_spelled(name: str) -> str:
+    return re.sub(r"[\s.-]+", "_", name.casefold())
+
+
 def _missing(names: set[str]) -> str | None:
     if not names & {"pi_tflops", "beta_gbps"}:
         return "pi_tflops or beta_gbps"
@@ -138,10 +164,16 @@ def _missing(names: set[str]) -> str | None:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, strict=True))]
+    cells = next(csv.reader([line], delimiter=delimiter, strict=True))
+    # The reader takes a stray quote as part of a field, and so the rest of a field with a line break for a row.
+    if not _WELL_QUOTED[delimiter].fullmatch(line.rstrip("\r\n")):
+        raise csv.Error("a quote within a field; quote the field as a whole and double the quotes inside")
+    return [cell.strip() for cell in cells]
 
 
 def _value(column: str, cell: str) -> str | None:
+    if column not in Row.model_fields:  # nothing in a column that we do not know may cost the measurement
+        cell = shortened(as_printable(cell), _MAX_FOREIGN_CHARACTERS)
     try:
         return _CELL.validate_python(cell)
     except ValidationError as error:

@@ -11,21 +11,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from pydantic import AfterValidator, BaseModel
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+
+from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.store.trouble import trouble
 
 MEDIA_TYPE = "application/problem+json"
 
 # Long enough for a writer's queue to drain, short enough that a node's report is not late.
 RETRY_AFTER_S = 5
+
+# Enough to see what is wrong with a request; one of a broken program may have thousands of faults.
+MAX_ERRORS = 20
+
+# A field's name and a rejected value are the sender's, so that they can have any length.
+_MAX_FIELD_CHARACTERS = 200
+_MAX_PROBLEM_CHARACTERS = 400
+_MAX_DETAIL_CHARACTERS = 2000
 
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 _TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
@@ -33,11 +45,16 @@ _TITLES = {404: "There is nothing at this address", 405: "This address does not 
 _log = logging.getLogger(__name__)
 
 
+def shortened(text: str, characters: int) -> str:
+    """Text with its end cut off where it is longer than allowed; the cut shows."""
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
 class FieldError(BaseModel):
     """One fault of a request, and the field it is in (empty where the request as a whole is meant)."""
 
-    field: str
-    problem: str
+    field: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_FIELD_CHARACTERS))]
+    problem: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_PROBLEM_CHARACTERS))]
 
 
 class Problem(BaseModel):
@@ -46,7 +63,7 @@ class Problem(BaseModel):
     status: int
     code: str
     title: str
-    detail: str
+    detail: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_DETAIL_CHARACTERS))]
     errors: list[FieldError] = []
 
 
@@ -59,7 +76,7 @@ class ProblemError(Exception):
         code: machine word.
         title: the kind of error, the same for every one with this code.
         detail: what is wrong here, and the remedy.
-        errors: the faults one by one.
+        errors: the faults one by one; the first MAX_ERRORS are told.
         headers: further headers.
         members: further members of the answer.
     """
@@ -76,7 +93,7 @@ class ProblemError(Exception):
         members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.problem = Problem(status=status, code=code, title=title, detail=detail, errors=list(errors))
+        self.problem = Problem(status=status, code=code, title=title, detail=detail, errors=list(errors[:MAX_ERRORS]))
         self.headers = dict(headers or {})
         self.members = dict(members or {})
 
@@ -86,6 +103,15 @@ def unavailable(code: str, title: str, detail: str) -> ProblemError:
     return ProblemError(503, code, title, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
+def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a mapping
+    """One of pydantic's faults in words."""
+    if fault["type"] == "model_type":
+        return "not an object with fields"
+    if fault["type"] == "tuple_type":
+        return "not a list"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
 def install_handlers(app: FastAPI) -> None:
     """Give every error of an app its one shape."""
     app.add_exception_handler(ProblemError, _on_problem)
@@ -93,6 +119,7 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(DBAPIError, _on_database_error)
     app.add_exception_handler(PoolTimeoutError, _on_database_error)
+    app.add_exception_handler(DataFileError, _on_database_error)
     app.add_exception_handler(Exception, _on_unexpected)
 
 
@@ -108,7 +135,8 @@ async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
-    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=fault["msg"]) for fault in error.errors()]
+    told = error.errors()[:MAX_ERRORS]
+    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
     detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
     return _answer(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
 
@@ -122,18 +150,11 @@ async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
-    # A constraint that fails or a statement that is wrong is our fault; waiting would not mend it.
-    lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    if not lost and not isinstance(error, OperationalError | InterfaceError | PoolTimeoutError):
+    detail = trouble(error)
+    if detail is None:
         raise error
     _log.warning("database unavailable: %s", type(getattr(error, "orig", None) or error).__name__)
-    return _answer(
-        unavailable(
-            "database_unavailable",
-            "The database does not answer just now",
-            "the database is busy or out of reach; nothing was stored, send the same again after Retry-After seconds",
-        )
-    )
+    return _answer(unavailable("database_unavailable", "The database does not answer just now", detail))
 
 
 async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:

@@ -1,7 +1,7 @@
 """
 The ridge of every gpu of a device: its pi over its beta, each beside the same figure of its peers.
 
-Pure: readings in, values and ridges out. `fleet_answer` and `gpu_answer` put them into the shapes of the answers.
+Pure: values in, ridges out; `answers` puts them into the shapes of the answers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from fleetridge_server.cohort import (
     FEWEST_PEERS,
     Cohort,
     GpuValue,
-    Reading,
-    current_values,
+    cohort_order,
     distributions,
     is_best_pi,
     is_judged,
@@ -109,14 +108,20 @@ class Filter:
         return self.dtype in (None, roof.dtype) and self.regime in (None, roof.regime)
 
 
-def compare(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
-    """What each gpu of a device reaches beside its peers, by gpu id, from the device's valid readings."""
-    values = current_values(readings)
-    peers = distributions(value for value in values if is_judged(value.cohort.roof))
+def compare(values: Iterable[GpuValue]) -> dict[str, GpuRoofs]:
+    """What each gpu of a device reaches beside its peers, by gpu id, from the values of all the device's gpus."""
     by_gpu: dict[str, list[GpuValue]] = defaultdict(list)
     for value in values:
         by_gpu[value.gpu_id].append(value)
-    return {gpu_id: _roofs_of(gpu_id, own, peers) for gpu_id, own in by_gpu.items()}
+    peers = _peers(value for own in by_gpu.values() for value in own)
+    return {gpu_id: _roofs_of(gpu_id, by_gpu[gpu_id], peers) for gpu_id in sorted(by_gpu)}
+
+
+def compare_one(gpu_id: str, values: Sequence[GpuValue]) -> GpuRoofs:
+    """What one gpu reaches beside its peers, from the values of all the device's gpus."""
+    own = [value for value in values if value.gpu_id == gpu_id]
+    cohorts = {value.cohort for value in own}
+    return _roofs_of(gpu_id, own, _peers(value for value in values if value.cohort in cohorts))
 
 
 def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
@@ -136,7 +141,12 @@ def too_few(peers: int) -> str | None:
     return f"too few peers to compare: {peers} of at least {FEWEST_PEERS}"
 
 
+def _peers(values: Iterable[GpuValue]) -> dict[Cohort, Distribution]:
+    return distributions(value for value in values if is_judged(value.cohort.roof))
+
+
 def _roofs_of(gpu_id: str, own: Sequence[GpuValue], peers: Mapping[Cohort, Distribution]) -> GpuRoofs:
+    own = sorted(own, key=lambda value: cohort_order(value.cohort))
     judged = [Compared(value, peers[value.cohort]) for value in own if value.cohort in peers]
     bandwidths = tuple(compared for compared in judged if compared.own.cohort.roof.kind == "memory")
     return GpuRoofs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
@@ -12,6 +13,7 @@ from ipaddress import ip_address
 import uvicorn
 
 from fleetridge_server.app import create_app
+from fleetridge_server.connections import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
 
 # Below the 30 s that Kubernetes and systemd leave a process to end.
@@ -43,6 +45,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
         SystemExit: with code 0, once a signal has ended it.
     """
     require_safe_host(settings)
+    raise_file_limit()
     with _listening(settings) as listener:
         server = _Server(_config(settings), on_ready=lambda: on_ready(_address(listener)))
         # uvicorn takes these signals, finishes in good order, and raises them once more for what was there before it.
@@ -73,6 +76,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(AcceptTrouble())
         await super().startup(sockets=sockets)
         if self.started:
             self._on_ready()
@@ -82,6 +86,9 @@ def _config(settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(settings),
         lifespan="on",
+        loop="asyncio",  # the one whose trouble with connections `connections` knows
+        http=BoundedConnection,
+        ws="none",
         log_config=None,
         access_log=False,  # addresses may hold names, and a fleet makes many
         server_header=False,

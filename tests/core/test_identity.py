@@ -74,14 +74,36 @@ def test_names_with_one_plain_slug_get_distinct_ones() -> None:
 
 @pytest.mark.parametrize(
     "uuid",
-    [None, "", " ", "N/A", "[N/A]", "00000000-0000-0000-0000-000000000000", "GPU-00000000-0000-0000-0000-0", "0"],
+    [
+        None,
+        "",
+        " ",
+        "N/A",
+        "[N/A]",
+        "ERR!",
+        "err!",
+        "No UUID",
+        "[Unknown Error]",
+        "00000000-0000-0000-0000-000000000000",
+        "GPU-00000000-0000-0000-0000-0",
+        "gpu-00000000-0000-0000-0000-000000000000",
+        "MIG-00000000-0000-0000-0000-000000000000",
+        "MIG-GPU-00000000-0000-0000-0000-000000000000/1/0",
+        "GPU-ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "0x0000",
+        "GPU-0x0000000000000000",
+        "GPU-",
+        "0",
+    ],
 )
 def test_zeros_and_absent_words_identify_nothing(uuid: str | None) -> None:
     """Virtual functions report all zeros for every gpu."""
     assert not identity.is_identity(uuid)
 
 
-@pytest.mark.parametrize("uuid", ["GPU-00000001", "MIG-12345678", "CPU-abc", "GPU-LH0328"])
+@pytest.mark.parametrize(
+    "uuid", ["GPU-00000001", "gpu-00000001", "MIG-12345678", "CPU-abc", "GPU-LH0328", "card-0", "0x01"]
+)
 def test_anything_else_is_an_identity(uuid: str) -> None:
     """However it is spelled."""
     assert identity.is_identity(uuid)

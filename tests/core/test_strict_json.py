@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -97,3 +98,49 @@ def test_text_made_printable_is_taken(text: str) -> None:
 def test_an_escape_sequence_is_written_out() -> None:
     """The reader sees what was there."""
     assert strict_json.as_printable("a\x1b[31m b") == "a\\x1b[31m b"
+
+
+@pytest.mark.parametrize("entry", [b"0", b"{}", b"[]", b'""'])
+def test_a_text_of_endless_small_values_is_refused_before_it_is_unfolded(entry: bytes) -> None:
+    """What a value costs has little to do with the bytes that spell it."""
+    text = b"[" + (entry + b",") * (strict_json.MAX_VALUES - 1) + entry + b"]"
+    tracemalloc.start()
+
+    with pytest.raises(strict_json.TooManyValuesError, match="send fewer"):
+        strict_json.parse(text)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 100_000
+
+
+def test_as_many_values_as_allowed_are_taken() -> None:
+    """The list itself is one of them."""
+    text = b"[" + b"0," * (strict_json.MAX_VALUES - 3) + b"0]"
+
+    assert len(strict_json.loads(text)) == strict_json.MAX_VALUES - 2  # type: ignore[arg-type] # a list
+
+
+@pytest.mark.parametrize("value", [[0] * 500_000, {"x": [{}] * 500_000}, {str(key): 1 for key in range(100_000)}])
+def test_a_check_takes_no_memory_for_each_value(value: strict_json.Json) -> None:
+    """Paths are made of what is wrong, and of nothing else."""
+    tracemalloc.start()
+
+    strict_json.check(value)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 100_000
+
+
+def test_a_part_may_have_fewer_values_than_the_whole() -> None:
+    """Where the bound is passed is named."""
+    with pytest.raises(strict_json.StrictJsonError, match="more than 10 values") as caught:
+        strict_json.check({"a": [1, 2, 3], "b": {"c": [1] * 6}}, max_values=10)
+
+    assert caught.value.path == "b.c"
+
+
+def test_of_a_key_that_is_named_twice_the_last_counts() -> None:
+    """As the documentation says."""
+    assert strict_json.loads(b'{"a":1,"a":2}') == {"a": 2}

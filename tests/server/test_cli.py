@@ -165,18 +165,25 @@ def test_files_from_any_system_are_read(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"gpu\nGPU-1\n", b"\x00\x01\xff\xfe", "gpu,beta_gbps\nGPU-1,790".encode("utf-16")]
+    ("content", "remedy"),
+    [
+        (b"", "pi_tflops"),
+        (b"gpu\nGPU-1\n", "pi_tflops"),
+        (b"\x00\x01\xff\xfe", "UTF-8"),
+        ("gpu,beta_gbps\nGPU-1,790".encode("utf-16"), "UTF-8"),
+        ("gpu,beta_gbps,größe\nGPU-1,790,1".encode("latin-1"), "UTF-8"),
+    ],
 )
 def test_a_file_without_a_right_header_is_refused(
-    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, remedy: str
 ) -> None:
-    """With the columns that there are."""
+    """With the columns that there are, or the encoding that it should have."""
     (tmp_path / "x.csv").write_bytes(content)
 
     code, out, err = run(capsys, "import", str(tmp_path / "x.csv"), "--database-url", database_url)
 
     assert (code, out) == (2, "")
-    assert "pi_tflops" in err
+    assert remedy in err
 
 
 def test_a_file_that_is_not_there_is_told_in_a_sentence(

@@ -10,7 +10,7 @@ from fleetridge.report import Report as WireReport
 from fleetridge_server.csv_import import BadRow, Import, Tally, report_of
 from fleetridge_server.csv_rows import Row
 from fleetridge_server.ingest.intake import unpacked
-from fleetridge_server.store.models import Device, Document, Gpu, Node, Report, Roof
+from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report, Roof
 from support.csv_fleet import HEADER, survey
 
 if TYPE_CHECKING:
@@ -115,7 +115,12 @@ def test_a_row_without_a_time_is_stored_but_has_no_place_in_time(database: Datab
     imported(database, [HEADER, SAMPLE.replace("2020-06-02T17:27:42Z", "")])
 
     with database.reading() as session:
-        assert session.execute(select(Report.ordered_at, Roof.ordered_at).join(Roof)).one() == (None, None)
+        ordered_at, roof = session.execute(
+            select(Report.ordered_at, Roof).join(Roof, Roof.report_id == Report.id)
+        ).one()
+        kept = session.scalars(select(GpuRoof)).all()
+
+    assert (ordered_at, roof.unit, kept) == (None, "TFLOP/s", [])
 
 
 def test_a_bad_row_is_told_by_its_line_and_costs_no_other(database: Database) -> None:

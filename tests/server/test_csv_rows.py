@@ -149,3 +149,50 @@ def test_any_line_is_a_row_or_bad(text: str) -> None:
 def test_a_number_is_read_as_python_writes_it(value: float) -> None:
     """To the last digit."""
     assert row_of(line(pi_tflops=repr(value)), ALL).pi_tflops == value
+
+
+@pytest.mark.parametrize("text", ['B",,GPU-2,,,float32,13.5,,,,', line(device='A"B'), line(node=' "n1"')])
+def test_a_quote_within_a_field_makes_the_line_bad(text: str) -> None:
+    """It may be the rest of a quoted field with a line break, whose first words would become a device."""
+    assert "quote" in faults(text)[""]
+
+
+@pytest.mark.parametrize("cell", ["20261120", "2026", "46346", "1767225600.5"])
+def test_a_number_is_no_time(cell: str) -> None:
+    """Spreadsheets count days, others seconds; neither is guessed at."""
+    assert "ISO 8601" in faults(line(measured_at=cell))["measured_at"]
+
+
+def test_an_endless_foreign_cell_is_kept_cut() -> None:
+    """It costs neither the measurement nor much room; the cut shows."""
+    row = row_of("GPU-1,790," + "x" * 5000, header_of("gpu,beta_gbps,remark"))
+
+    assert row.beta_gbps == 790
+    assert row.model_extra == {"remark": "x" * 255 + "…"}
+
+
+def test_a_foreign_cell_with_control_characters_is_kept_written_out() -> None:
+    """Nothing in a column that we do not know costs the measurement."""
+    row = row_of("GPU-1,790,a\x1bb", header_of("gpu,beta_gbps,remark"))
+
+    assert row.model_extra == {"remark": "a\\x1bb"}
+
+
+def test_a_file_that_is_not_utf_8_is_named_so() -> None:
+    """And not as one without columns."""
+    columns = "gpu,beta_gbps,größe"
+    latin, utf16 = (columns.encode(name).decode("utf-8", "surrogateescape") for name in ("latin-1", "utf-16"))
+
+    with pytest.raises(HeaderError, match="not UTF-8; save"):
+        header_of(latin)
+    with pytest.raises(HeaderError, match="UTF-16; save"):
+        header_of(utf16)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Pi_TFLOPS", "pi_tflops"), ("MEASURED_AT", "measured_at"), ("Measured At", "measured_at")]
+)
+def test_a_near_miss_of_a_columns_name_is_told(name: str, meant: str) -> None:
+    """Passed over, it would lose what the column says."""
+    with pytest.raises(HeaderError, match=f"spell it {meant}"):
+        header_of(f"gpu,dtype,beta_gbps,{name}")

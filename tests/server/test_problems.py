@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import httpx
 import pytest
@@ -10,6 +10,9 @@ from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from fleetridge_server.problems import FieldError, ProblemError, install_handlers
+
+if TYPE_CHECKING:
+    from support.app_client import AppClient
 
 SECRET = "password=hunter2"  # noqa: S105 # what must not be told
 
@@ -102,3 +105,12 @@ def test_an_error_of_our_own_tells_nothing_of_the_inside(error: Exception) -> No
     assert told.status_code == 500
     assert told.json()["code"] == "internal_error"
     assert SECRET not in told.text
+
+
+def test_a_request_with_endless_faults_gets_a_short_answer(client: AppClient) -> None:
+    """Unknown parameters by the hundred, each with a long name."""
+    answer = client.get("/devices", params={f"{key}{'x' * 300}": "1" for key in range(100)})
+
+    assert answer.status_code == 422
+    assert len(answer.json()["errors"]) == 20
+    assert len(answer.content) < 10_000

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from fleetridge_server.cohort import Reading, current_values
 from fleetridge_server.place import GpuPlace
 from fleetridge_server.ranking import standings
-from fleetridge_server.ridge import Filter, compare
+from fleetridge_server.ridge import Filter, GpuRoofs, compare
 from support.readings import BETA, PI, START, reading
 
 EVERYTHING = Filter()
+
+
+def compared(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
+    """What some gpus reach, from their readings."""
+    return compare(current_values(readings))
 
 
 def place(gpu_id: str) -> GpuPlace:
@@ -17,7 +25,7 @@ def place(gpu_id: str) -> GpuPlace:
 
 def order(rates: dict[str, float], only: Filter = EVERYTHING, *, measured_only: bool = False) -> list[str]:
     """Gpu ids worst first, from one pi each; a rate of 0 is a gpu that was never measured."""
-    roofs = compare(reading(gpu_id, rate) for gpu_id, rate in rates.items() if rate)
+    roofs = compared(reading(gpu_id, rate) for gpu_id, rate in rates.items() if rate)
     places = [place(gpu_id) for gpu_id in rates]
     return [gpu.place.gpu_id for gpu in standings(places, roofs, only, measured_only=measured_only)]
 
@@ -45,7 +53,7 @@ def test_gpus_without_a_value_can_be_left_out() -> None:
 def test_a_filter_decides_by_which_roofs_gpus_are_ranked() -> None:
     """Slow in bfloat16 says nothing of int8."""
     int8 = PI._replace(dtype="int8")
-    roofs = compare(
+    roofs = compared(
         [
             *(reading(gpu, rate) for gpu, rate in {"a": 600.0, "b": 845.0, "c": 850.0}.items()),
             *(reading(gpu, rate, roof=int8) for gpu, rate in {"a": 1700.0, "b": 1690.0, "c": 1000.0}.items()),
@@ -59,7 +67,7 @@ def test_a_filter_decides_by_which_roofs_gpus_are_ranked() -> None:
 
 def test_beta_ranks_as_pi_does() -> None:
     """Whichever is further below the peers."""
-    roofs = compare(
+    roofs = compared(
         [
             *(reading(gpu, 845.0) for gpu in "abc"),
             *(reading(gpu, rate, roof=BETA) for gpu, rate in {"a": 4430.0, "b": 4430.0, "c": 4000.0}.items()),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from fleetridge.report import Regime, RoofKey
-from fleetridge_server.cohort import Reading
+from fleetridge_server.cohort import Reading, current_values
 from fleetridge_server.ridge import Filter, GpuRoofs, Ridge, compare, listed, too_few
 from support.readings import BETA, PI, STANDARD, reading
 
@@ -15,9 +16,14 @@ SUSTAINED = PI._replace(regime="sustained")
 CUSTOM = replace(STANDARD, method="custom")
 
 
+def compared(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
+    """What some gpus reach, from their readings."""
+    return compare(current_values(readings))
+
+
 def only_ridge(*readings: Reading) -> Ridge:
     """The one ridge of gpu "a"."""
-    [ridge] = compare(readings)["a"].ridges
+    [ridge] = compared(readings)["a"].ridges
     return ridge
 
 
@@ -109,7 +115,7 @@ def test_a_gpu_deviates_from_the_median_of_its_peers_itself_included() -> None:
     """Four gpus, one at 0.6 of the rest."""
     pis = {"a": 13.6, "b": 13.7, "c": 13.5, "d": 8.1}
 
-    roofs = compare(reading(gpu_id, pi) for gpu_id, pi in pis.items())
+    roofs = compared(reading(gpu_id, pi) for gpu_id, pi in pis.items())
 
     assert roofs["d"].ridges[0].pi.deviation == pytest.approx(8.1 / 13.55 - 1)
     assert roofs["d"].ridges[0].pi.peers.n == 4
@@ -119,7 +125,7 @@ def test_the_worst_roof_is_the_one_furthest_below_the_peers() -> None:
     """Pi and beta alike."""
     healthy = [each for gpu in "bcd" for each in (reading(gpu, 845.0), reading(gpu, 4430.0, roof=BETA))]
 
-    worst = compare([*healthy, reading("a", 840.0), reading("a", 3000.0, roof=BETA)])["a"].worst
+    worst = compared([*healthy, reading("a", 840.0), reading("a", 3000.0, roof=BETA)])["a"].worst
 
     assert worst is not None
     assert worst.own.cohort.roof == BETA
@@ -127,7 +133,7 @@ def test_the_worst_roof_is_the_one_furthest_below_the_peers() -> None:
 
 def test_a_gpu_with_nothing_judged_has_no_worst_roof() -> None:
     """No data is neither good nor bad."""
-    roofs = compare([reading("a", 4100.0, roof=BETA._replace(kernel="copy"))])
+    roofs = compared([reading("a", 4100.0, roof=BETA._replace(kernel="copy"))])
 
     assert roofs["a"].worst is None
     assert [value.value for value in roofs["a"].others] == [4100.0]
@@ -146,7 +152,7 @@ def test_a_gpu_with_nothing_judged_has_no_worst_roof() -> None:
 )
 def test_a_filter_chooses_roofs_by_dtype_and_regime(only: Filter, dtypes: list[str], bandwidths: int) -> None:
     """Those left are compared as before."""
-    roofs = compare([reading("a", 845.0), reading("a", 700.0, roof=SUSTAINED), reading("a", 4430.0, roof=BETA)])
+    roofs = compared([reading("a", 845.0), reading("a", 700.0, roof=SUSTAINED), reading("a", 4430.0, roof=BETA)])
 
     found: GpuRoofs = listed(roofs["a"], only)
 

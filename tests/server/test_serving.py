@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 from contextlib import ExitStack
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -96,3 +98,35 @@ def test_a_network_is_not_served_without_tokens_unless_it_is_trusted(host: str) 
         require_safe_host(Settings(host=host))
 
     require_safe_host(Settings(host=host, trust_network=True))
+
+
+def test_clients_that_finish_nothing_keep_nobody_out(sqlite_databases: SqliteDatabases) -> None:
+    """More half requests than the server may open files."""
+    with server_process(sqlite_databases.create(migrated=True)) as server, ExitStack() as stack:
+        where = urlsplit(server.address())
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (150, 150))
+        for _ in range(200):
+            client = socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S)
+            stack.enter_context(client).sendall(b"GET /livez HTTP/1.1\r\nHos")
+        answer = httpx.get(f"{where.geturl()}/readyz", timeout=TIMEOUT_S)
+
+    assert answer.status_code == 200
+
+
+def test_slow_clients_do_not_hold_up_the_end(sqlite_databases: SqliteDatabases) -> None:
+    """They are cut off quietly, whatever they were in the middle of."""
+    head = b"POST /reports HTTP/1.1\r\nHost: server\r\nContent-Length: 1000\r\n\r\n{"
+    url = sqlite_databases.create(migrated=True)
+    with TemporaryFile("w+") as log, server_process(url, stderr=log) as server, ExitStack() as stack:
+        where = urlsplit(server.address())
+        for sent in [head, head[:20]] * 20:
+            client = socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S)
+            stack.enter_context(client).sendall(sent)
+        assert httpx.get(f"{where.geturl()}/livez").status_code == 200
+        code = server.stop()
+        log.seek(0)
+        told = log.read()
+
+    assert code == 0
+    assert "Traceback" not in told
+    assert "ERROR" not in told

@@ -36,12 +36,12 @@ class ServerProcess:
 
 
 @contextmanager
-def server_process(database_url: str, *options: str) -> Iterator[ServerProcess]:
+def server_process(
+    database_url: str, *options: str, stderr: IO[str] | int = subprocess.DEVNULL
+) -> Iterator[ServerProcess]:
     """Start a server on any free port of this machine; it is gone after the block."""
     command = [sys.executable, "-m", "fleetridge_server.cli", "serve", "--port", "0", "--database-url", database_url]
-    with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         try:
             yield ServerProcess(process)
         finally:

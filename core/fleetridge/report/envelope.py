@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
 from fleetridge.report.identity import MAX_ROSTER
-from fleetridge.report.model import Report
-from fleetridge.report.values import UtcTime, WireModel
+from fleetridge.report.values import AtMost, UtcTime, WireModel
 
 # A node sends one report per gpu of its roster, and what a day in the spool left behind goes in further calls.
 MAX_REPORTS = MAX_ROSTER
 
+_ReportT = TypeVar("_ReportT")
 
-class Envelope(WireModel):
+
+class Envelope(WireModel, Generic[_ReportT]):
     """
-    A node's reports in one call.
+    A node's reports in one call: `Envelope[Report]`, or `Envelope[Any]` for whoever judges each report by itself.
 
     Attributes:
         sent_at: by the node's clock, so that the server can tell how wrong that clock is; here and not in the report,
@@ -25,4 +26,4 @@ class Envelope(WireModel):
     """
 
     sent_at: UtcTime | None = None
-    reports: Annotated[tuple[Report, ...], Field(min_length=1, max_length=MAX_REPORTS)]
+    reports: Annotated[tuple[_ReportT, ...], Field(min_length=1), AtMost(MAX_REPORTS)]

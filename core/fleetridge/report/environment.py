@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from fleetridge.report.values import (
+    AtMost,
     CountReading,
     Reading,
     Slug,
@@ -84,8 +83,8 @@ class PhaseEvidence(WireModel):
     power_max_w: Reading = None
     temperature_c: Reading = None
     memory_temperature_c: Reading = None
-    throttle_reasons: Annotated[tuple[Slug, ...], Field(max_length=_MAX_WORDS)] | None = None
-    throttle_ms: Annotated[dict[Slug, Reading], Field(max_length=_MAX_WORDS)] | None = None
+    throttle_reasons: Annotated[tuple[Slug, ...], AtMost(_MAX_WORDS)] | None = None
+    throttle_ms: Annotated[dict[Slug, Reading], AtMost(_MAX_WORDS)] | None = None
     pcie_generation: SmallCountReading = None
     pcie_width: SmallCountReading = None
 
@@ -103,10 +102,10 @@ class Evidence(WireModel):
         remapped_rows_pending: whether memory repairs wait for a reset.
     """
 
-    phases: Annotated[tuple[PhaseEvidence, ...], Field(max_length=_MAX_PHASES)] = ()
+    phases: Annotated[tuple[PhaseEvidence, ...], AtMost(_MAX_PHASES)] = ()
     other_processes: SmallCountReading = None
     other_processes_bytes: CountReading = None
-    signals_seen: Annotated[tuple[Slug, ...], Field(max_length=_MAX_WORDS)] | None = None
+    signals_seen: Annotated[tuple[Slug, ...], AtMost(_MAX_WORDS)] | None = None
     contended: SwitchReading = None
     unstable: SwitchReading = None
     ecc_uncorrected: CountReading = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from uuid import UUID
 
 from pydantic import Field
 
 from fleetridge.report.values import (
+    AtMost,
     Count,
     CountReading,
     Detail,
+    PlainUuid,
     SmallCountReading,
     SwitchReading,
     Text,
@@ -54,9 +55,9 @@ class Run(WireModel):
             roster lets a reader conclude that a gpu is missing.
     """
 
-    run_id: UUID
+    run_id: PlainUuid
     kind: RunKind
-    roster: Annotated[tuple[RosterGpu, ...], Field(max_length=MAX_ROSTER)] | None = None
+    roster: Annotated[tuple[RosterGpu, ...], AtMost(MAX_ROSTER)] | None = None
     roster_complete: SwitchReading = None
 
 
@@ -74,7 +75,7 @@ class Agent(WireModel):
     version: Text
     protocol_version: Count | None = None
     method: Literal["standard", "custom"] | None = None
-    arguments: Annotated[tuple[Detail, ...], Field(max_length=_MAX_ARGUMENTS)] = ()
+    arguments: Annotated[tuple[Detail, ...], AtMost(_MAX_ARGUMENTS)] = ()
 
 
 class Node(WireModel):
@@ -88,7 +89,7 @@ class Node(WireModel):
 
     cluster: Annotated[Text, Field(min_length=1)] = DEFAULT_CLUSTER
     name: TextReading = None
-    labels: Annotated[dict[Text, Text], Field(max_length=_MAX_LABELS)] = Field(default_factory=dict)
+    labels: Annotated[dict[Text, Text], AtMost(_MAX_LABELS)] = Field(default_factory=dict)
 
 
 class Gpu(WireModel):

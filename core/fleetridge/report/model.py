@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Annotated, Literal
-from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -14,8 +13,10 @@ from fleetridge.report.identity import Agent, Gpu, Node, Run
 from fleetridge.report.points import Point
 from fleetridge.report.roofs import Roof
 from fleetridge.report.values import (
+    AtMost,
     CountReading,
     Detail,
+    PlainUuid,
     Slug,
     SmallCountReading,
     Text,
@@ -49,9 +50,9 @@ class Sweep(WireModel):
     """How a gpu was measured: what was asked for, and what the operands were filled with."""
 
     profile: TextReading = None
-    dtypes: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
-    square: Annotated[tuple[int, ...], Field(max_length=1024)] = ()
-    m_sweep: Annotated[tuple[int, ...], Field(max_length=1024)] = ()
+    dtypes: Annotated[tuple[Text, ...], AtMost(64)] = ()
+    square: Annotated[tuple[int, ...], AtMost(1024)] = ()
+    m_sweep: Annotated[tuple[int, ...], AtMost(1024)] = ()
     model: TextReading = None
     tensor_parallel: SmallCountReading = None
     buffer_bytes: CountReading = None
@@ -75,7 +76,7 @@ class Report(WireModel):
     """
 
     schema_version: Annotated[Text, AfterValidator(_taken_version)]
-    report_id: UUID
+    report_id: PlainUuid
     measured_from: UtcTime | None
     measured_to: UtcTime | None
     run: Run
@@ -88,8 +89,8 @@ class Report(WireModel):
     environment: Environment = Field(default_factory=Environment)
     evidence: Evidence = Field(default_factory=Evidence)
     sweep: Sweep | None = None
-    points: Annotated[tuple[Point, ...], Field(max_length=MAX_POINTS)] = ()
-    roofs: Annotated[tuple[Roof, ...], Field(max_length=MAX_ROOFS)] = ()
+    points: Annotated[tuple[Point, ...], AtMost(MAX_POINTS)] = ()
+    roofs: Annotated[tuple[Roof, ...], AtMost(MAX_ROOFS)] = ()
 
     @model_validator(mode="after")
     def _says_what_it_is(self) -> Report:

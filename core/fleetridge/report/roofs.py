@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from fleetridge.report.values import PositiveNumber, Reading, SwitchReading, Text, TextReading, WireModel
+from fleetridge.report.values import AtMost, PositiveNumber, Reading, SwitchReading, Text, TextReading, WireModel
 
 RoofKind = Literal["compute", "memory"]
 Regime = Literal["burst", "sustained", "unspecified"]
@@ -70,7 +70,7 @@ class Roof(WireModel):
     trend: Reading = None
     sm_clock_mhz: Reading = None
     power_w: Reading = None
-    points: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(max_length=_MAX_SOURCES)] = ()
+    points: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], AtMost(_MAX_SOURCES)] = ()
 
     @model_validator(mode="after")
     def _unit_fits_kind(self) -> Roof:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Annotated, Any
+from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from annotated_types import GroupedMetadata, MaxLen
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
 from fleetridge.strict_json import printable_problem
 
@@ -24,6 +28,12 @@ _DETAIL_MAX = 8192
 _SMALLEST = 1e-12
 _LARGEST = 1e15
 
+# ISO 8601 begins with a date. Without it pydantic takes digits for seconds since 1970: 20261120 is a day of that year.
+_BEGINS_WITH_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+# The one spelling that every library writes; braces, `urn:uuid:` and bare digits would make one id look like several.
+_PLAIN_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
 # PostgreSQL's and SQLite's BIGINT and INTEGER.
 _INT64_MAX = 2**63 - 1
 _INT32_MAX = 2**31 - 1
@@ -33,6 +43,28 @@ class WireModel(BaseModel):
     """Base of every part of a report: immutable, refuses non-finite numbers, keeps unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost(GroupedMetadata):
+    """
+    Bound on a list or an object: refused by its length, before its entries are looked at.
+
+    Of a list with faulty entries the first one is named with all its faults. Both keep the cost of a refusal small.
+    """
+
+    entries: int
+
+    def __iter__(self) -> Iterator[object]:
+        """Give what pydantic understands: the length for the schema, and the check ahead of the entries."""
+        yield MaxLen(self.entries)
+        yield FailFast()
+        yield BeforeValidator(self._short_enough)
+
+    def _short_enough(self, value: Any) -> Any:  # noqa: ANN401 # takes whatever the wire holds
+        if isinstance(value, list | tuple | dict) and len(value) > self.entries:
+            raise ValueError(f"{len(value)} entries; send at most {self.entries}")
+        return value
 
 
 def _absent_as_none(value: Any) -> Any:  # noqa: ANN401 # takes whatever the wire holds
@@ -50,9 +82,21 @@ def _printable(text: str) -> str:
     return text
 
 
-def _only_text(value: Any) -> Any:  # noqa: ANN401 # takes whatever the wire holds
-    if isinstance(value, bool | int | float):
-        raise ValueError("send a time as ISO 8601 text, such as 2026-01-31T12:00:00Z")  # noqa: TRY004 # pydantic's
+def _iso_text(value: Any) -> Any:  # noqa: ANN401 # takes whatever the wire holds
+    if isinstance(value, datetime) or (isinstance(value, str) and _BEGINS_WITH_DATE.match(value)):
+        return value
+    raise ValueError("send a time as ISO 8601 text, such as 2026-01-31T12:00:00Z")
+
+
+def _plain_uuid(value: Any) -> Any:  # noqa: ANN401 # takes whatever the wire holds
+    if isinstance(value, UUID) or (isinstance(value, str) and _PLAIN_UUID.fullmatch(value)):
+        return value
+    raise ValueError("send a UUID in its plain form, such as 01a22912-ebe4-7dcb-9109-e122e1e199ec")
+
+
+def _not_nil(value: UUID) -> UUID:
+    if value.int == 0:
+        raise ValueError("a UUID of zeros is none; make a new one")
     return value
 
 
@@ -104,5 +148,8 @@ ByteCount = Annotated[int, Field(strict=True, ge=1, le=_INT64_MAX)]
 PositiveNumber = Annotated[float, Field(strict=True, ge=_SMALLEST, le=_LARGEST)]
 """Number above zero within the bounds of a machine's times and rates."""
 
-UtcTime = Annotated[datetime, BeforeValidator(_only_text), AfterValidator(_utc)]
+PlainUuid = Annotated[UUID, BeforeValidator(_plain_uuid), AfterValidator(_not_nil)]
+"""UUID in the form with hyphens and nothing around it, not of zeros alone."""
+
+UtcTime = Annotated[datetime, BeforeValidator(_iso_text), AfterValidator(_utc)]
 """Point in time in UTC; a time without a zone is taken as UTC, one with another zone is converted."""

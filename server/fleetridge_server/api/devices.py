@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,16 +13,16 @@ from fleetridge.report.values import UtcTime
 from fleetridge_server import answers, text
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import PageQuery, Position, moment, opened, page
-from fleetridge_server.cohort import Reading
-from fleetridge_server.place import GpuPlace
+from fleetridge_server.api.paging import PageQuery, Position, list_id, moment, page, position_after
+from fleetridge_server.cohort import GpuValue
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.ranking import Rank, Standing, standings
 from fleetridge_server.ridge import Filter, compare, listed
 from fleetridge_server.schemas import DeviceList, DeviceName, DeviceRidge, DeviceSummary
-from fleetridge_server.store.directory import Where, device_named, device_names, devices_by_name, places_of_devices
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.reading import SIMULATED, Span, readings
+from fleetridge_server.span import SIMULATED, Span
+from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.lookup import device_named, device_names
+from fleetridge_server.store.places import DeviceCount, Where, device_counts, places_of_device
 
 router = APIRouter(tags=["devices"])
 
@@ -55,14 +54,19 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
     With a cluster, devices that it does not have are left out and its gpus and nodes are counted; the distributions
     are still those of all peers.
     """
-    position = opened(query.after)
+    this_list = list_id(request.url.path, query)
+    position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), simulated=query.cluster == SIMULATED)
     with database.reading() as session:
-        devices = devices_by_name(session, span, query.cluster)
+        counts = device_counts(session, span, Where(query.cluster))
         if position is not None:
-            devices = [device for device in devices if device.name > position.name]
-        shown, following = page(devices, query.limit, lambda device: Position(as_of=span.as_of, name=device.name))
-        summaries = _summaries(session, shown, span, query.cluster)
+            counts = [count for count in counts if count.device.name > position.name]
+        shown, following = page(
+            counts,
+            query.limit,
+            lambda count: Position(of_list=this_list, as_of=span.as_of, name=count.device.name),
+        )
+        summaries = _summaries(session, shown, span)
     return answered(request, DeviceList(as_of=span.as_of, devices=summaries, next=following), text.device_list)
 
 
@@ -80,7 +84,8 @@ def get_device_ridge(
     `name` is any name that a driver gave the device, its canonical name or its slug, spelled exactly. Filters choose
     which gpus and roofs are listed; peers are always all gpus of the device, wherever they are.
     """
-    position = opened(query.after)
+    this_list = list_id(request.url.path, query)
+    position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), query.since, simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
     with database.reading() as session:
@@ -89,10 +94,10 @@ def get_device_ridge(
             detail = "no device has this name or slug, spelled exactly so; GET /devices lists them"
             raise ProblemError(404, "unknown_device", "There is no such device", detail)
         names = device_names(session, [device.id])[device.id]
-        roofs = compare(readings(session, [device.id], span)[device.id])
-        places = places_of_devices(session, [device.id], span, Where(query.cluster, query.node))
+        roofs = compare(values_of_devices(session, [device.id], span)[device.id])
+        places = places_of_device(session, device.id, span, Where(query.cluster, query.node))
     gpus = standings(places, roofs, only, measured_only=only.is_set or query.since is not None)
-    shown, following = page(_left_of(gpus, position), query.limit, lambda gpu: _position(gpu, span))
+    shown, following = page(_left_of(gpus, position), query.limit, lambda gpu: _position(gpu, this_list, span))
     answer = DeviceRidge(
         device=DeviceName(name=device.name, slug=device.slug, names=names),
         as_of=span.as_of,
@@ -111,31 +116,24 @@ def _left_of(gpus: list[Standing], position: Position | None) -> list[Standing]:
     return [gpu for gpu in gpus if gpu.rank > reached]
 
 
-def _position(gpu: Standing, span: Span) -> Position:
+def _position(gpu: Standing, of_list: str, span: Span) -> Position:
     deviation = None if gpu.rank.unmeasured else gpu.rank.deviation
-    return Position(as_of=span.as_of, name=gpu.rank.gpu_id, deviation=deviation)
+    return Position(of_list=of_list, as_of=span.as_of, name=gpu.rank.gpu_id, deviation=deviation)
 
 
-def _summaries(
-    session: Session, devices: Sequence[Device], span: Span, cluster: str | None
-) -> tuple[DeviceSummary, ...]:
-    ids = [device.id for device in devices]
-    names, found = device_names(session, ids), readings(session, ids, span)
-    places: dict[int, list[GpuPlace]] = defaultdict(list)
-    for place in places_of_devices(session, ids, span, Where(cluster)):
-        places[place.device_id].append(place)
-    return tuple(_summary(device, names[device.id], places[device.id], found[device.id]) for device in devices)
+def _summaries(session: Session, counts: Sequence[DeviceCount], span: Span) -> tuple[DeviceSummary, ...]:
+    ids = [count.device.id for count in counts]
+    names, values = device_names(session, ids), values_of_devices(session, ids, span)
+    return tuple(_summary(count, names[count.device.id], values[count.device.id]) for count in counts)
 
 
-def _summary(
-    device: Device, names: tuple[str, ...], places: Sequence[GpuPlace], found: Sequence[Reading]
-) -> DeviceSummary:
+def _summary(count: DeviceCount, names: tuple[str, ...], values: Sequence[GpuValue]) -> DeviceSummary:
     return DeviceSummary(
-        name=device.name,
-        slug=device.slug,
+        name=count.device.name,
+        slug=count.device.slug,
         names=names,
-        gpus=len(places),
-        nodes=len({(place.cluster, place.node) for place in places if place.node is not None}),
-        newest_report=max((place.ordered_at for place in places if place.ordered_at is not None), default=None),
-        **answers.fleet_figures(compare(found).values(), device.name),
+        gpus=count.gpus,
+        nodes=count.nodes,
+        newest_report=count.newest_report,
+        **answers.fleet_figures(compare(values).values(), count.device.name),
     )

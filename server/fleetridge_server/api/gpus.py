@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
@@ -12,10 +12,13 @@ from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.ridge import GpuRoofs, compare
+from fleetridge_server.ridge import compare_one
 from fleetridge_server.schemas import DeviceName, GpuAnswer
-from fleetridge_server.store.directory import device_names, gpu_with_device, place_of_gpu
-from fleetridge_server.store.reading import SIMULATED, Span, readings
+from fleetridge_server.span import Span
+from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.lookup import device_names, gpu_named
+from fleetridge_server.store.models import Device
+from fleetridge_server.store.places import place_of_gpu
 from fleetridge_server.store.summaries import reports_of_gpu
 
 router = APIRouter(tags=["gpus"])
@@ -24,6 +27,9 @@ router = APIRouter(tags=["gpus"])
 class GpuQuery(MomentQuery):
     """Parameters of one gpu."""
 
+    cluster: Annotated[
+        Literal["simulated"] | None, Field(description="`simulated` for a made-up gpu, else a real one.")
+    ] = None
     limit: Annotated[int, Field(ge=1, le=1000, description="Reports to list, newest first.")] = 20
 
 
@@ -38,22 +44,26 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
 
     Its roofs are compared with all gpus of its device; `other_roofs` are shown only.
     """
-    as_of = moment(query.as_of)
+    span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
-        found = gpu_with_device(session, gpu_id)
-        if found is None:
-            detail = "no gpu has this id; GET /devices lists the devices, GET /devices/{name}/ridge the gpus of one"
+        gpu = gpu_named(session, gpu_id, simulated=span.simulated)
+        if gpu is None:
+            detail = (
+                "no gpu has this id; GET /devices lists the devices, GET /devices/{name}/ridge the gpus of one "
+                "(made-up ones only with ?cluster=simulated)"
+            )
             raise ProblemError(404, "unknown_gpu", "There is no such gpu", detail)
-        gpu, device = found
-        span = Span(as_of, simulated=gpu.cluster == SIMULATED)
-        place = place_of_gpu(session, gpu_id, span)
+        place = place_of_gpu(session, gpu.id, span)
+        device = session.get_one(Device, gpu.device_id if place is None else place.device_id)
         names = device_names(session, [device.id])[device.id]
-        roofs = compare(readings(session, [device.id], span)[device.id])
-        reports = reports_of_gpu(session, gpu_id, as_of=as_of, limit=query.limit)
-    own = roofs.get(gpu_id, GpuRoofs(gpu_id, (), (), ()))
+        own = compare_one(gpu_id, values_of_devices(session, [device.id], span)[device.id])
+        reports = [
+            answers.report_summary(named)
+            for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
+        ]
     answer = GpuAnswer(
-        gpu_id=gpu.id,
-        as_of=as_of,
+        gpu_id=gpu.identity,
+        as_of=span.as_of,
         device=DeviceName(name=device.name, slug=device.slug, names=names),
         cluster=gpu.cluster if place is None else place.cluster,
         node=None if place is None else place.node,
@@ -67,8 +77,8 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
         first_seen=gpu.first_seen,
         last_seen=gpu.last_seen,
         latest=reports[0] if reports else None,
-        **answers.gpu_figures(own, as_of),
-        other_roofs=tuple(answers.shown_roof(value, as_of) for value in own.others),
+        **answers.gpu_figures(own, span.as_of),
+        other_roofs=tuple(answers.shown_roof(value, span.as_of) for value in own.others),
         reports=tuple(reports),
     )
     return answered(request, answer, text.gpu)

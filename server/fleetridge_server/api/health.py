@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import anyio
+from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.problems import Problem, unavailable
+from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.store.database import Database, ReadOnlyError
 from fleetridge_server.store.schema import SchemaError, check_schema
 
 router = APIRouter(tags=["health"])
@@ -28,13 +31,20 @@ async def livez() -> Health:
 
 
 @router.get("/readyz", responses={503: {"model": Problem, "description": "Not ready, with the remedy."}})
-def readyz(database: OpenDatabase) -> Health:
-    """Whether the database answers and has this server's schema."""
+async def readyz(request: Request, database: OpenDatabase) -> Health:
+    """Whether the database answers, has this server's schema and may be written."""
+    await anyio.to_thread.run_sync(_check, database, limiter=request.app.state.health)
+    return Health(status="ready")
+
+
+def _check(database: Database) -> None:
     try:
         check_schema(database.engine)
+        database.check_writable()
     except SchemaError as error:
         raise unavailable("schema_mismatch", _NOT_READY, str(error)) from error
+    except (DataFileError, ReadOnlyError) as error:
+        raise unavailable("database_unavailable", _NOT_READY, str(error)) from error
     except SQLAlchemyError as error:
         detail = "the database does not answer; see whether it runs and whether DATABASE_URL is right"
         raise unavailable("database_unavailable", _NOT_READY, detail) from error
-    return Health(status="ready")

@@ -11,11 +11,12 @@ from fleetridge_server import text
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import moment
+from fleetridge_server.node_answers import node_answer
 from fleetridge_server.node_schemas import NodeAnswer
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.store.directory import nodes_named
+from fleetridge_server.store.lookup import nodes_named
 from fleetridge_server.store.models import Node
-from fleetridge_server.store.nodes import node_answer
+from fleetridge_server.store.nodes import node_record
 
 router = APIRouter(tags=["nodes"])
 
@@ -42,8 +43,8 @@ class NodeQuery(BaseModel):
 def get_node(request: Request, database: OpenDatabase, name: str, query: Annotated[NodeQuery, Query()]) -> Response:
     """One node as it is now: its gpus with their newest outcome, reports about the node itself, and missing gpus."""
     with database.reading() as session:
-        answer = node_answer(session, _only_one(nodes_named(session, name, query.cluster)), moment(None))
-    return answered(request, answer, text.node)
+        record = node_record(session, _only_one(nodes_named(session, name, query.cluster)), moment(None))
+    return answered(request, node_answer(record), text.node)
 
 
 def _only_one(nodes: list[Node]) -> Node:

@@ -7,6 +7,7 @@ So a list that goes on over several calls stays one list, whatever is measured m
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, TypeVar
@@ -21,6 +22,9 @@ _MAX_LIMIT = 1000
 
 # A time, a number and an identity of at most 256 characters (six bytes each as escaped JSON), in base64.
 _MAX_TOKEN = 4096
+
+# Against a mix-up, not against forgery: a token gives nothing that the list itself does not.
+_LIST_ID_DIGITS = 12
 
 _Entry = TypeVar("_Entry")
 
@@ -47,6 +51,7 @@ class Position(BaseModel):
     Place in a list: the last entry that was given.
 
     Attributes:
+        of_list: which list it is a place in, see `list_id`.
         as_of: of the whole list.
         name: of the entry, which no other has.
         deviation: by which the list is sorted before the name, if it is.
@@ -54,27 +59,34 @@ class Position(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    of_list: str
     as_of: UtcTime
     name: str
     deviation: float | None = None
 
 
-def opened(after: str | None) -> Position | None:
+def list_id(path: str, query: PageQuery) -> str:
+    """Short name of a list: what it lists and by which filters, whatever the page."""
+    filters = query.model_dump_json(exclude={"as_of", "limit", "after"}, exclude_none=True)
+    return hashlib.sha256(f"{path}?{filters}".encode()).hexdigest()[:_LIST_ID_DIGITS]
+
+
+def position_after(after: str | None, of_list: str) -> Position | None:
     """
-    Position that a token stands for.
+    Position in a list that a token stands for.
 
     Raises:
-        ProblemError: 422, this is no token of ours.
+        ProblemError: 422, this is no token of ours, or one of another list.
     """
     if after is None:
         return None
     try:
-        return Position.model_validate_json(base64.b64decode(after, altchars=b"-_", validate=True))
+        position = Position.model_validate_json(base64.b64decode(after, altchars=b"-_", validate=True))
     except (ValueError, ValidationError) as error:
-        problem = "not a token of this list; send `next` of the page before, as it is"
-        fault = FieldError(field="query.after", problem=problem)
-        title = "The request is not as documented"
-        raise ProblemError(422, "invalid_request", title, f"{fault.field}: {problem}", errors=[fault]) from error
+        raise _not_of_this_list() from error
+    if position.of_list != of_list:
+        raise _not_of_this_list()
+    return position
 
 
 def moment(as_of: datetime | None, position: Position | None = None) -> datetime:
@@ -93,3 +105,10 @@ def page(
         return shown, None
     token = position_of(shown[-1]).model_dump_json(exclude_none=True)
     return shown, base64.urlsafe_b64encode(token.encode()).decode()
+
+
+def _not_of_this_list() -> ProblemError:
+    problem = "not a token of this list; send `next` of the page before, as it is, with the same filters"
+    fault = FieldError(field="query.after", problem=problem)
+    title = "The request is not as documented"
+    return ProblemError(422, "invalid_request", title, f"{fault.field}: {problem}", errors=[fault])

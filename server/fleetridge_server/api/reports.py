@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
@@ -15,19 +15,22 @@ from pydantic import BaseModel
 from fleetridge import strict_json
 from fleetridge.report import MAX_REPORTS
 from fleetridge.report import Report as WireReport
-from fleetridge.strict_json import Json, StrictJsonError
+from fleetridge.strict_json import Json, StrictJsonError, TooManyValuesError
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.ingest import intake
-from fleetridge_server.ingest.body import content_encoding, inflated, read_body
+from fleetridge_server.ingest.body import content_encoding, inflated, read_body, too_large
 from fleetridge_server.ingest.intake import Accepted, IntakeOutcome, Item
 from fleetridge_server.problems import FieldError, Problem, ProblemError, unavailable
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.models import Document, Report
+from fleetridge_server.store.models import Document, Gpu, Report
 from fleetridge_server.store.writing import LostRaceError, write_reports
 
 router = APIRouter(tags=["reports"])
 
 _INVALID = "This is not a report that can be taken"
+# Of all results of a list together; beyond it each rejected report is still told its first fault.
+_MAX_ERRORS_OF_LIST = 500
+
 _STATUS_OF = {"created": 201, "duplicate": 200}
 
 
@@ -102,6 +105,8 @@ _BODY: dict[str, Any] = {
     responses={
         200: {"model": Results | Result, "description": "A list was taken, or this one report was here already."},
         201: {"model": Result, "description": "This one report is stored."},
+        400: {"model": Problem, "description": "The connection ended within the body."},
+        408: {"model": Problem, "description": "The body came too slowly."},
         409: {"model": Problem, "description": "The id is taken by a report with other content."},
         413: {"model": Problem, "description": "The body is too large; split the list."},
         415: {"model": Problem, "description": "Another content encoding than gzip."},
@@ -139,16 +144,19 @@ def get_report(report_id: UUID, database: OpenDatabase) -> Response:
     with database.reading() as session:
         document = session.get(Document, report_id)
         report = session.get(Report, report_id)
+        gpu = None if report is None or report.gpu_id is None else session.get(Gpu, report.gpu_id)
     if report is None:
         raise ProblemError(404, "unknown_report", "There is no such report", f"no report has the id {report_id}")
     if document is None:
-        raise _dropped(report)
+        raise _dropped(report, None if gpu is None else gpu.identity)
     return Response(intake.unpacked(document.body), media_type="application/json")
 
 
 def _taken(database: Database, body: bytes, encoding: str, received_at: datetime) -> Response:
     try:
         value = strict_json.parse(inflated(body, encoding))
+    except TooManyValuesError as error:
+        raise too_large(error.problem) from error
     except StrictJsonError as error:
         fault = FieldError(field=error.path, problem=error.problem)
         raise _invalid("not_json", "The body is not JSON", [fault]) from error
@@ -162,12 +170,12 @@ def _taken(database: Database, body: bytes, encoding: str, received_at: datetime
 
 def _taken_list(database: Database, value: dict[str, Json], received_at: datetime) -> Response:
     try:
-        envelope = intake.opened(value)
+        envelope = intake.envelope_of(value)
     except intake.EnvelopeError as error:
         raise _invalid("invalid_envelope", "This is not a list of reports", [error.error]) from error
-    items = [intake.examined(item, sent_at=envelope.sent_at, received_at=received_at) for item in envelope.items]
+    items = [intake.examined(item, sent_at=envelope.sent_at, received_at=received_at) for item in envelope.reports]
     results = _stored(database, items)
-    return JSONResponse(Results(results=results).model_dump(mode="json"))
+    return JSONResponse(Results(results=list(_bounded(results))).model_dump(mode="json"))
 
 
 def _taken_single(database: Database, value: Json, received_at: datetime) -> Response:
@@ -198,6 +206,15 @@ def _stored(database: Database, items: Sequence[Item]) -> list[Result]:
     ]
 
 
+def _bounded(results: Iterable[Result]) -> Iterator[Result]:
+    """Results with fewer faults where there are too many in all."""
+    left = _MAX_ERRORS_OF_LIST
+    for result in results:
+        told = result.errors[: max(1, left)]
+        left -= len(told)
+        yield result.model_copy(update={"errors": told})
+
+
 def _invalid(
     code: str, title: str, errors: Sequence[FieldError], members: dict[str, Any] | None = None
 ) -> ProblemError:
@@ -205,12 +222,12 @@ def _invalid(
     return ProblemError(422, code, title, detail, errors=errors, members=members)
 
 
-def _dropped(report: Report) -> ProblemError:
+def _dropped(report: Report, gpu_id: str | None) -> ProblemError:
     summary = Summary(
         report_id=report.id,
         outcome=report.outcome,
         reason=report.reason,
-        gpu_id=report.gpu_id,
+        gpu_id=gpu_id,
         measured_to=report.measured_to,
         received_at=report.received_at,
     )

@@ -80,13 +80,13 @@ async def read_body(request: Request, place: Place) -> bytes:
     content_encoding(request)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > MAX_BODY_BYTES:
-        raise _too_large()
+        raise too_large()
     body = bytearray()
     try:
         with anyio.fail_after(BODY_TIMEOUT_S):
             async for chunk in request.stream():
                 if len(body) + len(chunk) > MAX_BODY_BYTES:
-                    raise _too_large()
+                    raise too_large()
                 place.add(len(chunk))
                 body += chunk
     except TimeoutError:
@@ -134,9 +134,10 @@ def inflated(body: bytes, encoding: str) -> bytes:
         detail = "Content-Encoding says gzip, but the body is not gzip or was cut off; send it again"
         raise ProblemError(422, "not_gzip", "The body is not gzip", detail) from error
     if len(plain) > MAX_BODY_BYTES:
-        raise _too_large()
+        raise too_large()
     return plain
 
 
-def _too_large() -> ProblemError:
-    return ProblemError(413, "body_too_large", "The body is too large", _TOO_LARGE)
+def too_large(detail: str = _TOO_LARGE) -> ProblemError:
+    """Error 413, upon which a sender of a list splits it."""
+    return ProblemError(413, "body_too_large", "The body is too large", detail)

@@ -9,33 +9,26 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeGuard
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from fleetridge import strict_json
 from fleetridge.identity import canonical_device_name, fallback_device_name, gpu_identity
-from fleetridge.report import MAX_REPORTS, Report
-from fleetridge.report.values import UtcTime
-from fleetridge.strict_json import Json, StrictJsonError
+from fleetridge.report import MAX_REPORTS, Envelope, Report
+from fleetridge.strict_json import MAX_VALUES_OF_REPORT, Json, StrictJsonError
 from fleetridge_server.ingest.clock import Ordering, ordering
-from fleetridge_server.problems import FieldError
+from fleetridge_server.problems import MAX_ERRORS, FieldError, problem_of
 
 IntakeOutcome = Literal["created", "duplicate", "conflict", "rejected"]
-
-# Enough to see what is wrong with a report; a sweep of a broken agent may have thousands.
-_MAX_ERRORS = 20
-
-# A field's name is the sender's, so that it can have any length.
-_MAX_FIELD_CHARACTERS = 200
 
 # No identifier is longer than a UUID in any of its spellings; a text that is, is not worth sending back.
 _MAX_ECHO_CHARACTERS = 256
 
-_SENT_AT: TypeAdapter[datetime | None] = TypeAdapter(UtcTime | None)
+_ENVELOPE_REMEDY = f"send {{sent_at, reports: [1 to {MAX_REPORTS} of them]}}, or one report as it is"
 
 
 class EnvelopeError(ValueError):
@@ -44,14 +37,6 @@ class EnvelopeError(ValueError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}" if field else problem)
         self.error = FieldError(field=field, problem=problem)
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """A list of items as it came, and when it was sent by the sender's clock."""
-
-    sent_at: datetime | None
-    items: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,37 +82,32 @@ def is_envelope(value: Json) -> TypeGuard[dict[str, Json]]:
     return isinstance(value, dict) and "reports" in value
 
 
-def opened(value: dict[str, Json]) -> Envelope:
+def envelope_of(value: dict[str, Json]) -> Envelope[Any]:
     """
-    Items of an envelope, not yet looked at.
+    Envelope whose reports are not yet looked at.
 
     Raises:
         EnvelopeError: no list, an empty or too long one, or a `sent_at` that is no time.
     """
-    items = value["reports"]
-    if not isinstance(items, list):
-        raise EnvelopeError("reports", "not a list; send {sent_at, reports: […]} or one report as it is")
-    if not 1 <= len(items) <= MAX_REPORTS:
-        raise EnvelopeError("reports", f"{len(items)} reports; send 1 to {MAX_REPORTS} in one call")
     try:
         strict_json.check({name: part for name, part in value.items() if name != "reports"})
-        sent_at = _SENT_AT.validate_python(value.get("sent_at"))
+        return Envelope[Any].model_validate(value)
     except StrictJsonError as error:
-        raise EnvelopeError(_shortened(error.path), error.problem) from error
+        raise EnvelopeError(error.path, error.problem) from error
     except ValidationError as error:
-        raise EnvelopeError("sent_at", problem_of(error.errors(include_url=False, include_input=False)[0])) from error
-    return Envelope(sent_at, items)
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise EnvelopeError(_path_of(fault["loc"]), f"{problem_of(fault)}; {_ENVELOPE_REMEDY}") from error
 
 
 def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> Item:
     """Make a report of one item, or say why it is none."""
     sent_id = _sent_id(item)
     try:
-        strict_json.check(item)
+        strict_json.check(item, max_values=MAX_VALUES_OF_REPORT)
         report = Report.model_validate(item)
         gpu_id, device_name = _identified(report)
     except StrictJsonError as error:
-        return Rejected(sent_id, (FieldError(field=_shortened(error.path), problem=error.problem),))
+        return Rejected(sent_id, (FieldError(field=error.path, problem=error.problem),))
     except ValidationError as error:
         return Rejected(sent_id, tuple(_field_errors(error)))
     except ValueError as error:  # of the identity
@@ -155,13 +135,6 @@ def unpacked(body: bytes) -> bytes:
     return zlib.decompress(body)
 
 
-def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a mapping
-    """One of pydantic's faults in words."""
-    if fault["type"] == "model_type":
-        return "not an object with fields"
-    return str(fault["msg"]).removeprefix("Value error, ")
-
-
 def _sent_id(item: Json) -> str | None:
     sent_id = item.get("report_id") if isinstance(item, dict) else None
     return sent_id if isinstance(sent_id, str) and len(sent_id) <= _MAX_ECHO_CHARACTERS else None
@@ -178,8 +151,8 @@ def _identified(report: Report) -> tuple[str, str] | tuple[None, None]:
 
 
 def _field_errors(error: ValidationError) -> Iterable[FieldError]:
-    for fault in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]:
-        yield FieldError(field=_shortened(_path_of(fault["loc"])), problem=problem_of(fault))
+    for fault in error.errors(include_url=False, include_context=False, include_input=False)[:MAX_ERRORS]:
+        yield FieldError(field=_path_of(fault["loc"]), problem=problem_of(fault))
 
 
 def _path_of(location: tuple[int | str, ...]) -> str:
@@ -192,7 +165,3 @@ def _path_of(location: tuple[int | str, ...]) -> str:
         elif not is_kind_of_point and step != "[key]":
             path += f".{step}" if path else step
     return path
-
-
-def _shortened(path: str) -> str:
-    return path if len(path) <= _MAX_FIELD_CHARACTERS else f"{path[:_MAX_FIELD_CHARACTERS]}…"

@@ -6,6 +6,7 @@ A read sees one state of the data however many queries it makes, on both databas
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
+from fleetridge_server.store.data_file import DataFile
+
 DEFAULT_URL = "sqlite:///fleetridge.db"
 
 # Requests that read run in at most so many threads, those that write in so many others, so that a read always finds a
@@ -24,6 +27,9 @@ DEFAULT_URL = "sqlite:///fleetridge.db"
 # connections. Few write at once, for each may hold a body of megabytes and its parsed form.
 READ_THREADS = 16
 WRITE_THREADS = 4
+
+# Whether the server is ready is asked beside all others, so that slow reads do not make it seem dead.
+HEALTH_THREADS = 1
 
 # Only reached when a connection hangs: there is one for every thread.
 _POOL_TIMEOUT_S = 10
@@ -34,8 +40,14 @@ _SQLITE_BUSY_MS = 10_000
 # A database in the same network answers in milliseconds; waiting longer only piles requests up.
 _POSTGRES_CONNECT_S = 5
 
-# No query of the server should take a tenth of this.
-_POSTGRES_STATEMENT_MS = 10_000
+# No query of the server should take a tenth of this. One whose caller has gone away ends then, too.
+STATEMENT_TIMEOUT_MS = 10_000
+
+# SQLite asks so often whether to go on: after some thousandths of a second of its steps.
+_SQLITE_STEPS = 100_000
+
+# As SQLite's manual advises: enough to plan by, and quick however large the file.
+_SQLITE_ANALYZED_ROWS = 1000
 
 _POSTGRES_NAMES = frozenset({"postgres", "postgresql", "postgresql+psycopg"})
 _SQLITE_NAMES = frozenset({"sqlite", "sqlite+pysqlite"})
@@ -46,6 +58,10 @@ class DatabaseUrlError(ValueError):
     """The database's address cannot be used; the message says why and what to write instead."""
 
 
+class ReadOnlyError(RuntimeError):
+    """The database takes no writes; the message names the remedy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """
@@ -53,9 +69,11 @@ class Database:
 
     Attributes:
         engine: for reading; `writing` knows how to write.
+        data_file: of SQLite; None on PostgreSQL.
     """
 
     engine: Engine
+    data_file: DataFile | None = None
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -71,11 +89,40 @@ class Database:
         Session of one transaction that writes: all of it is stored when the block ends, nothing if it raises.
 
         On SQLite it waits here for the writer before it, so that nothing read inside can be out of date.
+
+        Raises:
+            DataFileError: SQLite's file is no longer the one at its path.
         """
+        if self.data_file is not None:
+            self.data_file.check_same()
         engine = self.engine.execution_options(**{_WRITES: True})
         with Session(engine, expire_on_commit=False) as session, session.begin():
             session.connection()
             yield session
+
+    def check_writable(self) -> None:
+        """
+        Make sure that what is written now would be kept.
+
+        Raises:
+            DataFileError: SQLite's file is gone or may only be read.
+            ReadOnlyError: PostgreSQL takes no writes.
+        """
+        if self.data_file is not None:
+            self.data_file.check_same()
+            self.data_file.check_writable()
+            return
+        with self.engine.connect() as connection:
+            if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
+                raise ReadOnlyError("the database may only be read (a standby?); point DATABASE_URL at the primary")
+
+    def analyze(self) -> None:
+        """Let the database learn how its rows are spread, so that it plans its queries well."""
+        with self.writing() as session:
+            connection = session.connection()
+            if self.data_file is not None:
+                connection.exec_driver_sql(f"PRAGMA analysis_limit = {_SQLITE_ANALYZED_ROWS}")
+            connection.exec_driver_sql("ANALYZE")
 
     def close(self) -> None:
         """Close all connections."""
@@ -89,11 +136,16 @@ def open_database(database_url: str) -> Database:
     Raises:
         DatabaseUrlError: the address cannot be used.
     """
-    return Database(create_database_engine(database_url))
+    url = parsed_url(database_url)
+    data_file = DataFile(Path(url.database or "").absolute()) if url.get_backend_name() == "sqlite" else None
+    engine = create_database_engine(database_url)
+    if data_file is not None:
+        _watch_file(engine, data_file)
+    return Database(engine, data_file)
 
 
 def create_database_engine(
-    database_url: str, *, foreign_keys: bool = True, statement_timeout_ms: int = _POSTGRES_STATEMENT_MS
+    database_url: str, *, foreign_keys: bool = True, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
 ) -> Engine:
     """
     Engine with the settings that all connections share.
@@ -101,20 +153,22 @@ def create_database_engine(
     Args:
         database_url: as `parsed_url` takes it.
         foreign_keys: whether SQLite guards references; off only for migrations, which rebuild tables.
-        statement_timeout_ms: after which PostgreSQL gives a statement up; 0 for never.
+        statement_timeout_ms: after which a statement is given up; 0 for never.
 
     Raises:
         DatabaseUrlError: the address cannot be used.
     """
     url = parsed_url(database_url)
     pool: dict[str, Any] = {
-        "pool_size": READ_THREADS + WRITE_THREADS,
+        "pool_size": READ_THREADS + WRITE_THREADS + HEALTH_THREADS,
         "max_overflow": 0,
         "pool_timeout": _POOL_TIMEOUT_S,
     }
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, connect_args={"timeout": _SQLITE_BUSY_MS / 1000}, **pool)
         _set_up_sqlite(engine, foreign_keys=foreign_keys)
+        if statement_timeout_ms:
+            _limit_sqlite_statements(engine, statement_timeout_ms / 1000)
         return engine
     connect: dict[str, Any] = {
         "connect_timeout": _POSTGRES_CONNECT_S,
@@ -191,3 +245,23 @@ def _set_up_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
         # A transaction that starts by reading cannot wait for the writer before it: SQLite refuses at once.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _limit_sqlite_statements(engine: Engine, timeout_s: float) -> None:
+    """Interrupt statements as PostgreSQL's statement_timeout does; the wait for another writer does not count."""
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def _on_execute(connection: Connection, *_statement: object) -> None:
+        until = time.monotonic() + timeout_s
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: time.monotonic() > until, _SQLITE_STEPS)
+
+
+def _watch_file(engine: Engine, data_file: DataFile) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _before_connect(*_how: object) -> None:
+        data_file.check_same()  # else SQLite would make an empty file where the other one was
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(_connection: DBAPIConnection, _record: object) -> None:
+        data_file.note_opened()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from typing import cast
 
 from sqlalchemy import Table, select, tuple_
@@ -20,14 +21,26 @@ def record_devices(session: Session, names: Iterable[str]) -> dict[str, int]:
     """Ids of devices by canonical name; those that are new are added."""
     wanted = sorted(set(names))
     found = _ids(session, wanted)
-    for slug_of in (device_slug, distinct_device_slug):
+    for attempt in count():
         missing = [name for name in wanted if name not in found]
-        if missing:
-            session.execute(
-                insert_ignoring(session, _DEVICES), [{"name": name, "slug": slug_of(name)} for name in missing]
-            )
-            found |= _ids(session, missing)
+        if not missing:
+            break
+        rows = [{"name": name, "slug": _slug(name, attempt)} for name in missing]
+        session.execute(insert_ignoring(session, _DEVICES), rows)
+        found |= _ids(session, missing)
     return found
+
+
+def _slug(name: str, attempt: int) -> str:
+    """
+    Slug to try for a new device: the plain one, then one with digits of its hash, then that one numbered.
+
+    Any of them may be taken, by chance or by design, since names are the senders'. There are always more of them than
+    devices, so that one is free.
+    """
+    if attempt == 0:
+        return device_slug(name)
+    return distinct_device_slug(name) if attempt == 1 else f"{distinct_device_slug(name)}-{attempt}"
 
 
 def record_names(session: Session, raw_names: Iterable[tuple[str, int]]) -> None:

@@ -5,12 +5,14 @@ Few and plain, the same on SQLite and PostgreSQL. There are no relationships: qu
 is a value of its own wherever rows are grouped by a column that may be null.
 
 "Ordering time" (`ordered_at`, `first_seen`, `last_seen`) is what `ingest.clock` makes of a report's own times; nothing
-that a row says depends on the order in which reports arrived.
+that a row says depends on the order in which reports arrived. A "rank" is a text that sorts as reports do
+(`store.sightings.rank_of`): the one with the greater rank is the newer.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
@@ -52,10 +54,10 @@ class Node(Base):
     Attributes:
         labels: of the newest report.
         first_seen, last_seen: ordering times of its oldest and newest report; null while all came without a time.
-        last_report_id: the newest report; it decides between reports of one ordering time.
+        last_report_id, last_rank: the newest report.
         roster: gpus of the newest complete roster, each `{gpu_id, pci_bus_id, index, device}` (`gpu_id` as in `gpus`,
             null where the entry has no identity); null while none was complete.
-        roster_seen, roster_report_id: ordering time and report of that roster.
+        roster_seen, roster_report_id, roster_rank: ordering time and report of that roster.
     """
 
     __tablename__ = "nodes"
@@ -67,11 +69,21 @@ class Node(Base):
     first_seen: Mapped[datetime | None]
     last_seen: Mapped[datetime | None]
     last_report_id: Mapped[UUID]
+    last_rank: Mapped[str]
     roster: Mapped[list[dict[str, Any]] | None] = mapped_column(JsonDocument)
     roster_seen: Mapped[datetime | None]
     roster_report_id: Mapped[UUID | None]
+    roster_rank: Mapped[str | None]
 
     __table_args__ = (UniqueConstraint("cluster", "name"),)
+
+
+class DeviceCertainty(IntEnum):
+    """How well a report knows its device; the more certain word counts, whichever is newer."""
+
+    UNKNOWN = 0
+    DESCRIBED = 1  # by architecture or memory, where a driver gives no name
+    NAMED = 2
 
 
 class Device(Base):
@@ -80,7 +92,8 @@ class Device(Base):
 
     Attributes:
         name: canonical (`fleetridge.identity.canonical_device_name`, or the fallback where a driver gives none).
-        slug: the name as it is easy to type in a URL.
+        slug: the name as it is easy to type in a URL. It never changes once it is given, so that links stay; where two
+            names would share one, the device that came first has it.
     """
 
     __tablename__ = "devices"
@@ -101,17 +114,24 @@ class DeviceName(Base):
 
 class Gpu(Base):
     """
-    One physical unit or MIG slice, as its newest report describes it.
+    One physical unit or MIG slice: what its reports say of it, the newest one that states a thing.
 
     Attributes:
-        id: `fleetridge.identity.gpu_identity`: the UUID, or `noid-…` where the driver gives none.
+        identity: `fleetridge.identity.gpu_identity`: the UUID, or `noid-…` where the driver gives none. What programs
+            and people call the gpu's id.
+        simulated: whether it is made up; a made-up gpu is another one than the real gpu of the same identity.
+        device_id: named by a driver, else by what is known of it (`DeviceCertainty`).
         cluster, node_id: where it is now; no node where an import never said.
-        first_seen, last_seen, last_report_id: as in `nodes`.
+        pci_bus_id to partition: null where no report ever said.
+        stated: the rank of the report that each of these comes from, by column.
+        first_seen, last_seen, last_report_id, last_rank: as in `nodes`.
     """
 
     __tablename__ = "gpus"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    identity: Mapped[str]
+    simulated: Mapped[bool]
     device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
     cluster: Mapped[str]
     node_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("nodes.id"))
@@ -122,11 +142,13 @@ class Gpu(Base):
     sm_count: Mapped[int | None]
     mig_profile: Mapped[str | None]
     partition: Mapped[str | None]
+    stated: Mapped[dict[str, str]] = mapped_column(JsonDocument)
     first_seen: Mapped[datetime | None]
     last_seen: Mapped[datetime | None]
     last_report_id: Mapped[UUID]
+    last_rank: Mapped[str]
 
-    __table_args__ = (Index(None, "device_id"), Index(None, "node_id"))
+    __table_args__ = (UniqueConstraint("identity", "simulated"), Index(None, "device_id"), Index(None, "node_id"))
 
 
 class Report(Base):
@@ -139,7 +161,7 @@ class Report(Base):
         ordered_at: the ordering time; null where the report has no time (it is stored, never compared).
         sent_at: by the node's clock, from the envelope.
         clock_ahead: the node's clock was ahead of ours by more than it may be.
-        gpu_id, device_id: null where the report is about the node as a whole.
+        gpu_id, device_id, device_certainty: null where the report is about the node as a whole.
         node_id: null where an import never said.
         memory_bytes to partition: as reported then; those of `gpus` are the newest.
         temperature_c: highest over the timed phases.
@@ -162,8 +184,9 @@ class Report(Base):
     run_kind: Mapped[str]
     cluster: Mapped[str]
     node_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("nodes.id"))
-    gpu_id: Mapped[str | None] = mapped_column(ForeignKey("gpus.id"))
+    gpu_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("gpus.id"))
     device_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("devices.id"))
+    device_certainty: Mapped[int | None]
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     sm_count: Mapped[int | None]
     mig_profile: Mapped[str | None]
@@ -187,7 +210,7 @@ class Report(Base):
     __table_args__ = (
         Index(None, "gpu_id", "ordered_at"),
         Index(None, "gpu_id", "run_kind", "ordered_at"),
-        Index(None, "device_id", "ordered_at"),
+        Index(None, "gpu_id", "device_certainty", "ordered_at"),
         Index(None, "node_id", "ordered_at"),
         Index(None, "received_at"),
     )
@@ -216,7 +239,6 @@ class Roof(Base):
 
     Attributes:
         position: in the report's list.
-        gpu_id, device_id, ordered_at: copies of the report's, so that a device's roofs are read without a join.
         dtype: settled (`fleetridge.report.roofs.settled_dtype`): float32 never stands for TF32.
     """
 
@@ -224,9 +246,6 @@ class Roof(Base):
 
     report_id: Mapped[UUID] = mapped_column(ForeignKey("reports.id"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    gpu_id: Mapped[str]
-    device_id: Mapped[int] = mapped_column(RowId)
-    ordered_at: Mapped[datetime | None]
     kind: Mapped[str]
     dtype: Mapped[str]
     out_dtype: Mapped[str | None]
@@ -245,4 +264,48 @@ class Roof(Base):
     sm_clock_mhz: Mapped[float | None]
     power_w: Mapped[float | None]
 
-    __table_args__ = (Index(None, "device_id", "ordered_at"), Index(None, "gpu_id", "ordered_at"))
+
+class GpuRoof(Base):
+    """
+    What one gpu counts for now in one roof of one device: a `cohort.GpuValue`, kept by the transaction that stores its
+    reports, so that a page reads one row instead of a history.
+
+    Attributes:
+        position: among the gpu's rows; all of them are written anew together.
+        value, reports, oldest_at: as in `GpuValue`.
+        report_id and all below: of the newest of those reports.
+    """
+
+    __tablename__ = "gpu_roofs"
+
+    gpu_id: Mapped[int] = mapped_column(RowId, ForeignKey("gpus.id"), primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
+    kind: Mapped[str]
+    dtype: Mapped[str]
+    out_dtype: Mapped[str | None]
+    fast_accumulation: Mapped[bool | None]
+    regime: Mapped[str]
+    level: Mapped[str]
+    kernel: Mapped[str | None]
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    sm_count: Mapped[int | None]
+    mig_profile: Mapped[str | None]
+    partition: Mapped[str | None]
+    fill: Mapped[str | None]
+    method: Mapped[str | None]
+    protocol_version: Mapped[int | None]
+    value: Mapped[float]
+    reports: Mapped[int]
+    oldest_at: Mapped[datetime]
+    report_id: Mapped[UUID]
+    ordered_at: Mapped[datetime]
+    measured_to: Mapped[datetime | None]
+    newest_value: Mapped[float]
+    sm_clock_mhz: Mapped[float | None]
+    power_w: Mapped[float | None]
+    temperature_c: Mapped[float | None]
+    converged: Mapped[bool | None]
+    clock_ahead: Mapped[bool]
+
+    __table_args__ = (Index(None, "device_id"),)

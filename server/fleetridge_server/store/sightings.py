@@ -1,33 +1,43 @@
 """
 Nodes and gpus as reports show them.
 
-A row describes the newest report, by ordering time and, between equals, by report id. So the outcome is the same in
-whatever order reports arrive, also when an old one comes late.
+Everything that a row says comes from the newest report that says it, by ordering time, then by the end of the
+measurement by the node's own clock, then by report id. So the outcome is the same in whatever order reports arrive,
+also when an old one comes late. A report that does not know a thing (a failed one often knows no more than a UUID)
+takes no knowledge away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 from sqlalchemy import Table, tuple_
 from sqlalchemy.orm import Session
 
-from fleetridge.identity import gpu_identity
+from fleetridge.identity import canonical_device_name, gpu_identity
+from fleetridge.report import Gpu as ReportedGpu
 from fleetridge.report import Node as ReportedNode
 from fleetridge.report import RosterGpu
 from fleetridge_server.ingest.intake import Accepted
-from fleetridge_server.store.models import Gpu, Node
+from fleetridge_server.span import SIMULATED
+from fleetridge_server.store.models import DeviceCertainty, Gpu, Node
 from fleetridge_server.store.upserts import Row, insert_ignoring, locked_rows, write_back
 
 NodeKey = tuple[str, str]
+GpuKey = tuple[str, bool]
 
 _NODES = cast("Table", Node.__table__)
 _GPUS = cast("Table", Gpu.__table__)
-_BEFORE_ALL = datetime.min.replace(tzinfo=timezone.utc)
-_Key = TypeVar("_Key", str, NodeKey)
+_Key = TypeVar("_Key", GpuKey, NodeKey)
+
+# What is known of a gpu beside its place, which is always that of the newest report.
+_FACTS = ("pci_bus_id", "architecture", "memory_bytes", "sm_count", "mig_profile", "partition")
+_ROSTER = ("roster", "roster_seen", "roster_report_id", "roster_rank")
+
+# A report that names the device says of a gpu without a profile that it is whole; others do not know.
+_OF_PARTS = frozenset({"mig_profile", "partition"})
 
 
 def node_key(accepted: Accepted) -> NodeKey | None:
@@ -36,47 +46,90 @@ def node_key(accepted: Accepted) -> NodeKey | None:
     return None if node.name is None else (node.cluster, node.name)
 
 
+def gpu_key(accepted: Accepted) -> GpuKey | None:
+    """Identity of a report's gpu and whether it is made up, None where the report is about the node."""
+    return None if accepted.gpu_id is None else (accepted.gpu_id, accepted.report.node.cluster == SIMULATED)
+
+
+def rank_of(accepted: Accepted) -> str:
+    """Text that sorts as reports do: oldest first, those without a time before all."""
+    times = (accepted.place.ordered_at, accepted.report.measured_to)
+    words = ("" if time is None else time.isoformat(timespec="microseconds") for time in times)
+    return " ".join((*words, str(accepted.report.report_id)))
+
+
+def device_certainty(gpu: ReportedGpu) -> DeviceCertainty:
+    """How well a report knows the device of its gpu."""
+    if canonical_device_name(gpu.device or ""):
+        return DeviceCertainty.NAMED
+    described = gpu.architecture is not None or gpu.memory_bytes is not None
+    return DeviceCertainty.DESCRIBED if described else DeviceCertainty.UNKNOWN
+
+
 def record_nodes(session: Session, accepted: Iterable[Accepted]) -> dict[NodeKey, int]:
     """Bring the nodes of new reports up to date; ids by cluster and name."""
-    seen = _merged((node_key(item), _seen_node(item)) for item in accepted)
+    seen = _together(((node_key(item), _seen_node(item)) for item in accepted), merged_nodes)
 
     def locked(keys: list[NodeKey]) -> dict[NodeKey, Row]:
         rows = locked_rows(session, _NODES, tuple_(Node.cluster, Node.name).in_(keys))
         return {(row["cluster"], row["name"]): row for row in rows}
 
-    return {key: row["id"] for key, row in _recorded(session, _NODES, seen, locked).items()}
+    return _recorded(session, _NODES, seen, locked, merged_nodes)
 
 
 def record_gpus(
     session: Session, accepted: Iterable[Accepted], *, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]
-) -> None:
-    """Bring the gpus of new reports up to date; `devices` and `nodes` give the ids that they refer to."""
-    seen = _merged((item.gpu_id, _seen_gpu(item, devices, nodes)) for item in accepted if item.gpu_id is not None)
-
-    def locked(keys: list[str]) -> dict[str, Row]:
-        return {row["id"]: row for row in locked_rows(session, _GPUS, Gpu.id.in_(keys))}
-
-    _recorded(session, _GPUS, seen, locked)
-
-
-def merged_rows(one: Row, other: Row) -> Row:
+) -> dict[GpuKey, int]:
     """
-    What two descriptions of the same node or gpu say together.
+    Bring the gpus of new reports up to date, and lock them until the transaction ends; ids by key.
 
-    The newer one describes it, the earliest time is kept, and so is the newest complete roster.
+    `devices` and `nodes` give the ids that they refer to.
     """
-    older, newer = sorted((one, other), key=_rank)
-    times = [row["first_seen"] for row in (one, other) if row["first_seen"] is not None]
-    together = {**older, **newer, "first_seen": min(times, default=None)}
-    if "roster" in together:
-        with_roster = max((one, other), key=_roster_rank)
-        together |= {name: with_roster[name] for name in ("roster", "roster_seen", "roster_report_id")}
-    return together
+    of_gpus = (item for item in accepted if item.gpu_id is not None)
+    seen = _together(((gpu_key(item), _seen_gpu(item, devices, nodes)) for item in of_gpus), merged_gpus)
+
+    def locked(keys: list[GpuKey]) -> dict[GpuKey, Row]:
+        rows = locked_rows(session, _GPUS, tuple_(Gpu.identity, Gpu.simulated).in_(keys))
+        return {(row["identity"], row["simulated"]): row for row in rows}
+
+    return _recorded(session, _GPUS, seen, locked, merged_gpus)
+
+
+def merged_nodes(one: Row, other: Row) -> Row:
+    """What two descriptions of one node say together; the newest complete roster is kept, whoever is newer."""
+    older, newer = _by_age(one, other)
+    with_roster = max((one, other), key=lambda row: row["roster_rank"] or "")
+    return {**older, **newer, "first_seen": _first_seen(one, other), **{name: with_roster[name] for name in _ROSTER}}
+
+
+def merged_gpus(one: Row, other: Row) -> Row:
+    """What two descriptions of one gpu say together, each thing from the newer of those that state it."""
+    older, newer = _by_age(one, other)
+    stated = {
+        name: max(row["stated"].get(name, "") for row in (one, other)) for name in (*older["stated"], *newer["stated"])
+    }
+    facts = {
+        name: next(row[name] for row in (newer, older) if row["stated"].get(name) == rank)
+        for name, rank in stated.items()
+    }
+    return {**older, **newer, "first_seen": _first_seen(one, other), "stated": stated, **facts}
+
+
+def _by_age(one: Row, other: Row) -> list[Row]:
+    return sorted((one, other), key=lambda row: row["last_rank"])
+
+
+def _first_seen(one: Row, other: Row) -> datetime | None:
+    return min((row["first_seen"] for row in (one, other) if row["first_seen"] is not None), default=None)
 
 
 def _recorded(
-    session: Session, table: Table, seen: dict[_Key, Row], locked: Callable[[list[_Key]], dict[_Key, Row]]
-) -> dict[_Key, Row]:
+    session: Session,
+    table: Table,
+    seen: dict[_Key, Row],
+    locked: Callable[[list[_Key]], dict[_Key, Row]],
+    merged: Callable[[Row, Row], Row],
+) -> dict[_Key, int]:
     if not seen:
         return {}
     rows = locked(list(seen))
@@ -84,31 +137,22 @@ def _recorded(
     if missing:
         session.execute(insert_ignoring(session, table), [seen[key] for key in missing])
         rows |= locked(missing)
-    together = {key: merged_rows(rows[key], row) for key, row in seen.items()}
+    together = {key: merged(rows[key], row) for key, row in seen.items()}
     write_back(session, table, [row for key, row in together.items() if row != rows[key]])
-    return together
+    return {key: row["id"] for key, row in together.items()}
 
 
-def _merged(seen: Iterable[tuple[_Key | None, Row]]) -> dict[_Key, Row]:
+def _together(seen: Iterable[tuple[_Key | None, Row]], merged: Callable[[Row, Row], Row]) -> dict[_Key, Row]:
     together: dict[_Key, Row] = {}
     for key, row in seen:
         if key is not None:
-            together[key] = merged_rows(together[key], row) if key in together else row
+            together[key] = merged(together[key], row) if key in together else row
     return together
-
-
-def _rank(row: Row) -> tuple[datetime, UUID]:
-    return (row["last_seen"] or _BEFORE_ALL, row["last_report_id"])
-
-
-def _roster_rank(row: Row) -> tuple[bool, datetime, int]:
-    report_id: UUID | None = row["roster_report_id"]
-    return (report_id is not None, row["roster_seen"] or _BEFORE_ALL, 0 if report_id is None else report_id.int)
 
 
 def _seen(item: Accepted) -> Row:
     at = item.place.ordered_at
-    return {"first_seen": at, "last_seen": at, "last_report_id": item.report.report_id}
+    return {"first_seen": at, "last_seen": at, "last_report_id": item.report.report_id, "last_rank": rank_of(item)}
 
 
 def _seen_node(item: Accepted) -> Row:
@@ -121,6 +165,7 @@ def _seen_node(item: Accepted) -> Row:
         "roster": None if roster is None else [_roster_entry(gpu, report.node) for gpu in roster],
         "roster_seen": None if roster is None else item.place.ordered_at,
         "roster_report_id": None if roster is None else report.report_id,
+        "roster_rank": None if roster is None else rank_of(item),
         **_seen(item),
     }
 
@@ -136,20 +181,19 @@ def _roster_entry(gpu: RosterGpu, node: ReportedNode) -> dict[str, Any]:
 
 
 def _seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]) -> Row:
-    gpu, key = item.report.gpu, node_key(item)
-    assert gpu is not None  # noqa: S101 # it has an identity
-    assert item.device_name is not None  # noqa: S101 # as above
+    gpu, node, key = item.report.gpu, node_key(item), gpu_key(item)
+    assert gpu is not None and key is not None and item.device_name is not None  # noqa: S101, PT018 # it has an identity
+    facts = {"gpu_index": gpu.index, **{name: getattr(gpu, name) for name in _FACTS}}
+    certainty, rank = device_certainty(gpu), rank_of(item)
+    is_named = certainty is DeviceCertainty.NAMED
+    known = [name for name, value in facts.items() if value is not None or (is_named and name in _OF_PARTS)]
     return {
-        "id": item.gpu_id,
+        "identity": key[0],
+        "simulated": key[1],
         "device_id": devices[item.device_name],
         "cluster": item.report.node.cluster,
-        "node_id": None if key is None else nodes[key],
-        "pci_bus_id": gpu.pci_bus_id,
-        "gpu_index": gpu.index,
-        "architecture": gpu.architecture,
-        "memory_bytes": gpu.memory_bytes,
-        "sm_count": gpu.sm_count,
-        "mig_profile": gpu.mig_profile,
-        "partition": gpu.partition,
+        "node_id": None if node is None else nodes[node],
+        **facts,
+        "stated": dict.fromkeys(known, rank) | {"device_id": f"{certainty:d} {rank}"},
         **_seen(item),
     }

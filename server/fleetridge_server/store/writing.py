@@ -7,9 +7,9 @@ calls it a duplicate (or a conflict, where the content differs) like anybody who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 from uuid import UUID
 
 from sqlalchemy import CursorResult, Table, insert, select
@@ -20,10 +20,11 @@ from fleetridge.peaks import lacks_dtype
 from fleetridge.report import Roof as ReportedRoof
 from fleetridge.report.roofs import settled_dtype
 from fleetridge_server.ingest.intake import Accepted
+from fleetridge_server.store.current import keep_values
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.device_names import record_devices, record_names
 from fleetridge_server.store.models import Document, Report, Roof
-from fleetridge_server.store.sightings import NodeKey, node_key, record_gpus, record_nodes
+from fleetridge_server.store.sightings import device_certainty, gpu_key, node_key, record_gpus, record_nodes
 from fleetridge_server.store.upserts import Row, insert_ignoring
 
 Stored = Literal["created", "duplicate", "conflict"]
@@ -33,6 +34,8 @@ Stored = Literal["created", "duplicate", "conflict"]
 _ATTEMPTS = 4
 
 _DEADLOCK = "40P01"  # PostgreSQL's code
+
+_Key = TypeVar("_Key")
 
 _REPORTS = cast("Table", Report.__table__)
 
@@ -102,15 +105,28 @@ def _insert(session: Session, new: Sequence[Accepted]) -> None:
     nodes = record_nodes(session, new)
     devices = record_devices(session, (item.device_name for item in new if item.device_name is not None))
     record_names(session, _raw_names(new, devices))
-    record_gpus(session, new, devices=devices, nodes=nodes)
-    rows = [_report_row(item, devices, nodes) for item in new]
+    gpus = record_gpus(session, new, devices=devices, nodes=nodes)
+    rows = [
+        _report_row(item)
+        | {
+            "node_id": _found(nodes, node_key(item)),
+            "gpu_id": _found(gpus, gpu_key(item)),
+            "device_id": _found(devices, item.device_name),
+        }
+        for item in new
+    ]
     inserted = session.execute(insert_ignoring(session, _REPORTS), rows, execution_options={"preserve_rowcount": True})
     if cast("CursorResult[Any]", inserted).rowcount < len(new):
         raise LostRaceError("other calls stored the same reports; send them again")
     session.execute(insert(Document.__table__), [_document_row(item) for item in new])  # type: ignore[arg-type] # a Table
-    roofs = [row for item in new for row in _roof_rows(item, devices)]
+    roofs = [row for item in new for row in _roof_rows(item)]
     if roofs:
         session.execute(insert(Roof.__table__), roofs)  # type: ignore[arg-type] # a Table
+    keep_values(session, {gpus[key] for item in new if item.report.roofs and (key := gpu_key(item)) is not None})
+
+
+def _found(ids: Mapping[_Key, int], key: _Key | None) -> int | None:
+    return None if key is None else ids[key]
 
 
 def _raw_names(new: Iterable[Accepted], devices: dict[str, int]) -> Iterable[tuple[str, int]]:
@@ -120,82 +136,58 @@ def _raw_names(new: Iterable[Accepted], devices: dict[str, int]) -> Iterable[tup
             yield raw, devices[item.device_name]
 
 
-def _report_row(item: Accepted, devices: dict[str, int], nodes: dict[NodeKey, int]) -> Row:
-    key = node_key(item)
-    return {
-        **_occasion(item),
-        **_subject(item),
-        "node_id": None if key is None else nodes[key],
-        "device_id": None if item.device_name is None else devices[item.device_name],
-    }
+_OF_REPORT = ("outcome", "reason", "detail", "measured_from", "measured_to")
+_OF_GPU = ("memory_bytes", "sm_count", "mig_profile", "partition")
+_OF_SWEEP = ("profile", "fill")
+_OF_ENVIRONMENT = ("torch", "runtime", "driver", "cublas", "vbios", "ecc_enabled", "power_limit_w")
+_OF_EVIDENCE = ("contended", "unstable")
+_OF_ROOF = (
+    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
+    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
+)  # fmt: skip
 
 
-def _occasion(item: Accepted) -> Row:
-    """When and how a report came about."""
-    report, place = item.report, item.place
+def _report_row(item: Accepted) -> Row:
+    report, gpu = item.report, item.report.gpu
+    temperatures = [phase.temperature_c for phase in report.evidence.phases if phase.temperature_c is not None]
     return {
         "id": report.report_id,
         "content_sha256": item.sha256,
         "received_at": item.received_at,
-        "ordered_at": place.ordered_at,
-        "measured_from": report.measured_from,
-        "measured_to": report.measured_to,
         "sent_at": item.sent_at,
-        "clock_ahead": place.clock_ahead,
-        "outcome": report.outcome,
-        "reason": report.reason,
-        "detail": report.detail,
+        "ordered_at": item.place.ordered_at,
+        "clock_ahead": item.place.clock_ahead,
         "run_id": report.run.run_id,
         "run_kind": report.run.kind,
+        "cluster": report.node.cluster,
+        "device_certainty": None if gpu is None else device_certainty(gpu),
         "agent_version": report.agent.version,
         "protocol_version": report.agent.protocol_version,
         "method": report.agent.method,
-        "profile": report.sweep and report.sweep.profile,
-        "fill": report.sweep and report.sweep.fill,
-    }
-
-
-def _subject(item: Accepted) -> Row:
-    """What was measured, and in which surroundings."""
-    report = item.report
-    gpu, environment, evidence = report.gpu, report.environment, report.evidence
-    temperatures = [phase.temperature_c for phase in evidence.phases if phase.temperature_c is not None]
-    return {
-        "cluster": report.node.cluster,
-        "gpu_id": item.gpu_id,
-        "memory_bytes": gpu and gpu.memory_bytes,
-        "sm_count": gpu and gpu.sm_count,
-        "mig_profile": gpu and gpu.mig_profile,
-        "partition": gpu and gpu.partition,
-        "torch": environment.torch,
-        "runtime": environment.runtime,
-        "driver": environment.driver,
-        "cublas": environment.cublas,
-        "vbios": environment.vbios,
-        "ecc_enabled": environment.ecc_enabled,
-        "power_limit_w": environment.power_limit_w,
         "temperature_c": max(temperatures, default=None),
-        "contended": evidence.contended,
-        "unstable": evidence.unstable,
+        **_fields(report, _OF_REPORT),
+        **_fields(gpu, _OF_GPU),
+        **_fields(report.sweep, _OF_SWEEP),
+        **_fields(report.environment, _OF_ENVIRONMENT),
+        **_fields(report.evidence, _OF_EVIDENCE),
     }
+
+
+def _fields(part: object | None, names: Iterable[str]) -> Row:
+    """Fields of a part of a report under their own names; nulls where the report does not have the part."""
+    return {name: None if part is None else getattr(part, name) for name in names}
 
 
 def _document_row(item: Accepted) -> Row:
     return {"report_id": item.report.report_id, "received_at": item.received_at, "body": item.body}
 
 
-def _roof_rows(item: Accepted, devices: dict[str, int]) -> Iterable[Row]:
-    if item.gpu_id is None or item.device_name is None:
+def _roof_rows(item: Accepted) -> Iterable[Row]:
+    if item.gpu_id is None:
         return
-    of_report = {
-        "report_id": item.report.report_id,
-        "gpu_id": item.gpu_id,
-        "device_id": devices[item.device_name],
-        "ordered_at": item.place.ordered_at,
-    }
     for position, roof in enumerate(item.report.roofs):
-        dtype = _compared_dtype(roof, item)
-        yield {**of_report, "position": position, "dtype": dtype, **_roof_values(roof)}
+        of_report = {"report_id": item.report.report_id, "position": position, "dtype": _compared_dtype(roof, item)}
+        yield of_report | _fields(roof, _OF_ROOF)
 
 
 def _compared_dtype(roof: ReportedRoof, item: Accepted) -> str:
@@ -205,13 +197,3 @@ def _compared_dtype(roof: ReportedRoof, item: Accepted) -> str:
     return settled_dtype(
         roof.dtype, allow_tf32=item.report.environment.allow_tf32, chip_has_tf32=False if without_tf32 else None
     )
-
-
-_ROOF_VALUES = (
-    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
-    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
-)  # fmt: skip
-
-
-def _roof_values(roof: ReportedRoof) -> dict[str, Any]:
-    return {name: getattr(roof, name) for name in _ROOF_VALUES}

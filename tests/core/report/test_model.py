@@ -221,15 +221,62 @@ def test_a_non_finite_number_never_gets_into_a_report(token: str) -> None:
 def test_an_envelope_holds_at_least_one_report_and_at_most_a_node_s() -> None:
     """Empty lists are a fault of the sender."""
     with pytest.raises(ValidationError, match="reports"):
-        Envelope.model_validate({"reports": []})
+        Envelope[Report].model_validate({"reports": []})
     with pytest.raises(ValidationError, match="reports"):
-        Envelope.model_validate({"reports": [make_report()] * (MAX_REPORTS + 1)})
+        Envelope[Report].model_validate({"reports": [make_report()] * (MAX_REPORTS + 1)})
 
 
 def test_the_time_of_sending_belongs_to_the_envelope() -> None:
     """So that a report is the same bytes on every retry."""
     report = make_report()
-    early = Envelope.model_validate({"sent_at": "2026-01-01T00:00:00Z", "reports": [report]})
-    late = Envelope.model_validate({"sent_at": "2026-01-02T00:00:00Z", "reports": [report]})
+    early = Envelope[Report].model_validate({"sent_at": "2026-01-01T00:00:00Z", "reports": [report]})
+    late = Envelope[Report].model_validate({"sent_at": "2026-01-02T00:00:00Z", "reports": [report]})
 
     assert early.reports[0].content_sha256() == late.reports[0].content_sha256()
+
+
+@pytest.mark.parametrize("path", ["points", "roofs", "run__roster", "evidence__phases", "agent__arguments"])
+def test_an_endless_list_is_refused_by_its_length_and_not_by_its_entries(path: str) -> None:
+    """One fault, however many of its entries are faulty too."""
+    with pytest.raises(ValidationError) as caught:
+        Report.model_validate(make_report(**{path: [{}] * 5000}))
+
+    [fault] = caught.value.errors()
+    assert "5000 entries; send at most" in fault["msg"]
+
+
+def test_an_endless_object_is_refused_by_its_length() -> None:
+    """Labels with wrong values are not looked at."""
+    with pytest.raises(ValidationError) as caught:
+        Report.model_validate(make_report(node__labels={str(key): 1 for key in range(5000)}))
+
+    assert len(caught.value.errors()) == 1
+
+
+@pytest.mark.parametrize(
+    "time", ["20261120", "2026", "46346", "1767225600.5", "-1", "+5", "1e9", " 12 ", 2026, 1.5, True]
+)
+def test_a_number_is_no_time_however_it_is_spelled(time: Any) -> None:
+    """Seconds since 1970 would make a day of that year out of 20261120."""
+    assert "ISO 8601" in problems(make_report(measured_to=time))
+
+
+@pytest.mark.parametrize(
+    "uuid",
+    [
+        "00000000-0000-0000-0000-000000000000",
+        "{01a22912-ebe4-7dcb-9109-e122e1e199ec}",
+        "urn:uuid:01a22912-ebe4-7dcb-9109-e122e1e199ec",
+        "01a22912ebe47dcb9109e122e1e199ec",
+        12,
+    ],
+)
+@pytest.mark.parametrize("path", ["report_id", "run__run_id"])
+def test_an_id_is_a_plain_uuid_and_not_of_zeros(path: str, uuid: Any) -> None:
+    """One id has one spelling; zeros are what broken makers of ids give."""
+    assert path.replace("__", ".") in problems(make_report(**{path: uuid}))
+
+
+def test_an_id_may_be_in_capitals() -> None:
+    """Some libraries write it so."""
+    Report.model_validate(make_report(report_id="01A22912-EBE4-7DCB-9109-E122E1E199EC"))

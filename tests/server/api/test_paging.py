@@ -72,7 +72,7 @@ def test_a_list_goes_on_as_it_was_when_it_began(client: AppClient) -> None:
 
 def token(**fields: Any) -> str:
     """A token with some fields."""
-    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode()
+    return base64.urlsafe_b64encode(json.dumps({"of_list": "0123456789ab"} | fields).encode()).decode()
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,27 @@ def test_a_limit_lies_within_one_and_a_thousand(client: AppClient, limit: str) -
     answer = client.get("/devices", params={"limit": limit})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.limit")
+
+
+@pytest.mark.parametrize(
+    ("other", "filters"),
+    [("/devices", {}), ("/devices/l4/ridge", {}), ("/devices/h200/ridge", {"dtype": "bfloat16"})],
+)
+def test_a_token_of_another_list_is_refused(client: AppClient, other: str, filters: dict[str, str]) -> None:
+    """Its place means nothing there, so that entries would be left out unseen."""
+    post(client, [*fleet(RATES), make_report(gpu__device="L4", gpu__uuid="GPU-l4")])
+    after = ridge(client, limit=1)["next"]
+
+    answer = client.get(other, params={**filters, "after": after})
+
+    assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (422, ["query.after"])
+
+
+@pytest.mark.parametrize("parameter", ["as_of", "since"])
+@pytest.mark.parametrize("number", ["2026", "1", "20261120", "-1", "1.5"])
+def test_a_number_is_no_time(client: AppClient, parameter: str, number: str) -> None:
+    """It would be read as seconds since 1970."""
+    answer = client.get("/devices/h200/ridge", params={parameter: number})
+
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, f"query.{parameter}")
+    assert "ISO 8601" in answer.json()["detail"]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, make_url, select, text
 
-from fleetridge.report import MAX_REPORTS
+from fleetridge.report import MAX_REPORTS, Environment
 from fleetridge_server.ingest.body import MAX_BODY_BYTES
 from fleetridge_server.store.models import Document, Gpu, Report
 from fleetridge_server.store.writing import LostRaceError
@@ -464,3 +464,44 @@ def test_a_report_with_anything_in_any_place_is_kept_whole_or_refused(client: Ap
     assert answer.status_code in {201, 422}, answer.text
     if answer.status_code == 201:
         assert client.get(f"/reports/{report['report_id']}").json() == report
+
+
+def test_a_small_body_that_unfolds_into_endless_values_is_too_large(client: AppClient) -> None:
+    """Told like a large one, so that the sender of a list splits it."""
+    body = gzip.compress(b'{"x":[' + b"0," * 8_000_000 + b"0]}")
+
+    answer = client.post("/reports", content=body, headers={"Content-Encoding": "gzip"})
+
+    assert len(body) < 50_000
+    assert problem(answer, 413)["code"] == "body_too_large"
+
+
+def test_an_answer_to_a_list_of_faulty_reports_is_short(client: AppClient) -> None:
+    """Each is told why, the later ones in fewer words."""
+    faulty = make_report(environment=dict.fromkeys(Environment.model_fields, "x" * 300))
+    reports = [faulty | {"outcome": "x" * 1000, "report_id": str(uuid4())} for _ in range(MAX_REPORTS)]
+
+    answer = client.post("/reports", json={"reports": reports})
+
+    results = answer.json()["results"]
+    assert [result["report_id"] for result in results] == [report["report_id"] for report in reports]
+    assert all(result["errors"] for result in results)
+    assert len(answer.content) < 300_000
+
+
+def test_an_answer_to_an_endless_fault_is_short(client: AppClient) -> None:
+    """What was sent does not come back."""
+    answer = client.post("/reports", json=make_report(points=[{"kind": "x" * 1_000_000}]))
+
+    assert problem(answer, 422)["errors"]
+    assert len(answer.content) < 5_000
+
+
+def test_a_report_with_a_field_reports_is_read_as_a_list(client: AppClient) -> None:
+    """No report has a field of this name."""
+    report, inner = make_report(), make_report()
+
+    answer = client.post("/reports", json=report | {"reports": [inner]})
+
+    assert outcomes(answer) == ["created"]
+    assert client.get(f"/reports/{report['report_id']}").status_code == 404

@@ -43,10 +43,11 @@ def test_a_device_that_only_they_have_is_not_listed(both: AppClient) -> None:
 
 
 def test_a_made_up_gpu_is_compared_with_made_up_ones(both: AppClient) -> None:
-    """By its own page too."""
-    found = both.get("/gpus/GPU-s0").json()["ridges"][0]
+    """By its own page too, which has to be asked for as well."""
+    found = both.get("/gpus/GPU-s0", params={"cluster": "simulated"}).json()["ridges"][0]
 
     assert (found["peers"], found["pi_deviation"]) == (5, 0)
+    assert both.get("/gpus/GPU-s0").status_code == 404
 
 
 def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(both: AppClient) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge.report import MAX_REPORTS
-from fleetridge_server.ingest.intake import Accepted, EnvelopeError, Rejected, examined, opened, packed, unpacked
+from fleetridge.report import MAX_REPORTS, Environment
+from fleetridge_server.ingest.intake import Accepted, EnvelopeError, Rejected, envelope_of, examined, packed, unpacked
 from support.reports import make_report, make_skipped_report
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=timezone.utc)
@@ -37,10 +37,18 @@ def faults(item: Any) -> dict[str, str]:
 def test_a_fault_in_a_point_is_named_by_its_place_in_the_report() -> None:
     """The path is the sender's own, without the name of the kind of point."""
     report = make_report()
-    report["points"][0]["ms"] = "fast"
     del report["points"][1]["kernel"]
 
-    assert set(faults(report)) == {"points[0].ms", "points[1].kernel"}
+    assert set(faults(report)) == {"points[1].kernel"}
+
+
+def test_of_several_faulty_points_the_first_is_told_with_all_its_faults() -> None:
+    """Thousands of them cost no more than one."""
+    report = make_report()
+    report["points"][0] |= {"ms": "fast", "M": 0}
+    del report["points"][1]["kernel"]
+
+    assert set(faults(report)) == {"points[0].ms", "points[0].M"}
 
 
 def test_a_point_that_contradicts_itself_is_named_as_a_whole() -> None:
@@ -95,11 +103,28 @@ def test_nesting_beyond_the_limit_is_refused() -> None:
 
 
 def test_the_list_of_faults_is_bounded() -> None:
-    """A sweep with thousands of bad points is told in a short answer."""
-    outcome = examined(make_report(points=[{"kind": "gemm"}] * 500), sent_at=None, received_at=NOW)
+    """A report that is wrong all over is told in a short answer."""
+    outcome = examined(
+        make_report(environment={name: [] for name in Environment.model_fields}), sent_at=None, received_at=NOW
+    )
 
     assert isinstance(outcome, Rejected)
     assert 5 < len(outcome.errors) < 50
+
+
+def test_an_endless_value_is_not_sent_back() -> None:
+    """A fault that quotes what was sent quotes its beginning."""
+    report = make_report()
+    report["points"][0]["kind"] = "x" * 1_000_000
+
+    [problem] = faults(report).values()
+
+    assert len(problem) < 500
+
+
+def test_a_report_of_endless_values_is_rejected() -> None:
+    """Also where they stand in a field that nobody knows."""
+    assert "send fewer" in faults(make_report(x=[0] * 200_000))["x"]
 
 
 def test_a_field_with_an_endless_name_is_named_in_short() -> None:
@@ -201,7 +226,7 @@ def test_the_hash_is_of_the_content_and_not_of_its_spelling() -> None:
 @pytest.mark.parametrize(
     ("reports", "named"),
     [
-        ([], "0 reports"),
+        ([], "at least 1"),
         ({}, "not a list"),
         ("x", "not a list"),
         (None, "not a list"),
@@ -211,16 +236,27 @@ def test_the_hash_is_of_the_content_and_not_of_its_spelling() -> None:
 def test_a_list_that_is_none_is_refused_as_a_whole(reports: Any, named: str) -> None:
     """Empty, too long, or not a list at all."""
     with pytest.raises(EnvelopeError, match=named):
-        opened({"reports": reports})
+        envelope_of({"reports": reports})
 
 
 @pytest.mark.parametrize(
-    "sent_at", [5, "soon", "2026-01-01T00:00:00\u0000", float("nan"), [], "0001-01-01T00:00:00+10:00"]
+    "sent_at",
+    [
+        5,
+        "5",
+        "20261120",
+        "1767225600.5",
+        "soon",
+        "2026-01-01T00:00:00\u0000",
+        float("nan"),
+        [],
+        "0001-01-01T00:00:00+10:00",
+    ],
 )
 def test_a_bad_time_of_sending_is_refused_as_a_whole(sent_at: Any) -> None:
     """Without a right `sent_at` no clock can be put right."""
     with pytest.raises(EnvelopeError) as refusal:
-        opened({"sent_at": sent_at, "reports": [1]})
+        envelope_of({"sent_at": sent_at, "reports": [1]})
 
     assert refusal.value.error.field == "sent_at"
 
@@ -228,7 +264,7 @@ def test_a_bad_time_of_sending_is_refused_as_a_whole(sent_at: Any) -> None:
 @pytest.mark.parametrize("sent_at", ["2026-01-01T09:00:00+09:00", "2026-01-01T00:00:00", "2026-01-01T00:00:00Z"])
 def test_a_time_of_sending_may_have_any_zone_or_none(sent_at: str) -> None:
     """A time without a zone is UTC."""
-    assert opened({"sent_at": sent_at, "reports": [1]}).sent_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert envelope_of({"sent_at": sent_at, "reports": [1]}).sent_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 @given(json_values)

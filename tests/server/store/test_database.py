@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, insert, select, text, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from fleetridge_server.store.database import DatabaseUrlError, open_database, parsed_url, shown_url
-from fleetridge_server.store.models import Device, DeviceName
+from fleetridge_server.store.database import (
+    DatabaseUrlError,
+    create_database_engine,
+    open_database,
+    parsed_url,
+    shown_url,
+)
+from fleetridge_server.store.models import Device, DeviceName, Node
+from fleetridge_server.store.trouble import trouble
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +132,27 @@ def test_writers_that_read_first_wait_for_each_other(database: Database) -> None
 
     with database.reading() as session:
         assert session.scalar(select(Device.name)) == "40"
+
+
+def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
+    """So that no query runs for ever, and the reason can be told."""
+    engine = create_database_engine(database_url, statement_timeout_ms=50)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n"
+    try:
+        with engine.connect() as connection:
+            with pytest.raises(OperationalError) as caught:
+                connection.exec_driver_sql(endless)
+            connection.rollback()
+            assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1
+    finally:
+        engine.dispose()
+
+    assert "took too long" in (trouble(caught.value) or "")
+
+
+def test_analyzing_changes_no_row(database: Database) -> None:
+    """And may be done at any time."""
+    database.analyze()
+
+    with database.reading() as session:
+        assert session.scalars(select(Node)).all() == []

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from fleetridge_server.ingest.intake import Accepted, examined
+from fleetridge_server.store.lookup import device_named
 from fleetridge_server.store.models import Device, Gpu, Node
-from fleetridge_server.store.sightings import merged_rows
+from fleetridge_server.store.sightings import merged_nodes
 from fleetridge_server.store.writing import write_reports
 from support.reports import make_report
 from support.times import NOW
@@ -37,9 +38,11 @@ def _row(report_id: UUID, at: datetime | None, *, has_roster: bool) -> dict[str,
         "first_seen": at,
         "last_seen": at,
         "last_report_id": report_id,
+        "last_rank": f"{at} {report_id}",
         "roster": [{"gpu_id": str(report_id)}] if has_roster else None,
         "roster_seen": at if has_roster else None,
         "roster_report_id": report_id if has_roster else None,
+        "roster_rank": f"{at} {report_id}" if has_roster else None,
     }
 
 
@@ -55,15 +58,15 @@ def test_the_order_of_arrival_never_matters(seen: list[dict[str, Any]], random: 
     """Any order of the same sightings gives the same row."""
     shuffled = random.sample(seen, len(seen))
 
-    assert reduce(merged_rows, shuffled) == reduce(merged_rows, seen)
+    assert reduce(merged_nodes, shuffled) == reduce(merged_nodes, seen)
 
 
 @given(rows())
 def test_seeing_the_same_twice_changes_nothing(seen: list[dict[str, Any]]) -> None:
     """Nor does any sighting repeated after others."""
-    once = reduce(merged_rows, seen)
+    once = reduce(merged_nodes, seen)
 
-    assert merged_rows(once, seen[0]) == once
+    assert merged_nodes(once, seen[0]) == once
 
 
 def test_a_gpu_is_where_its_newest_report_says(database: Database) -> None:
@@ -168,9 +171,90 @@ def test_two_names_with_one_slug_are_two_devices(database: Database) -> None:
     assert "rtx-3060-pcie" in {slug for _, slug in devices}
 
 
+def test_a_slug_that_is_taken_by_design_is_passed_over(database: Database) -> None:
+    """Names whose plain slug is what another one falls back on; each device can be read by its own."""
+    names = ["hx-200", "hx 200 198dde7e", "hx 200 198dde7e 2", "HX 200"]
+    for name in names:
+        write_reports(database, [at(1, gpu__device=name, gpu__uuid=name)])
+
+    with database.reading() as session:
+        devices = session.execute(select(Device.name, Device.slug)).all()
+        read_back = [device_named(session, slug) for _, slug in devices]
+
+    assert {name for name, _ in devices} == set(names)
+    assert [device and device.name for device in read_back] == [name for name, _ in devices]
+
+
 def test_two_names_with_one_slug_in_one_call(database: Database) -> None:
     """Neither is lost when both are new at once."""
     write_reports(database, [at(1, gpu__device=name, gpu__uuid=name) for name in ("a b", "a-b", "a/b")])
 
     with database.reading() as session:
         assert set(session.scalars(select(Device.name))) == {"a b", "a-b", "a/b"}
+
+
+FACTS = ("pci_bus_id", "gpu_index", "architecture", "memory_bytes", "sm_count", "mig_profile", "partition")
+
+
+def failed(hours: int, **gpu: Any) -> Accepted:
+    """A report that failed and knows of its gpu no more than is given."""
+    return at(hours, outcome="failed", reason="crashed", points=[], roofs=[], gpu={"uuid": "GPU-00000001", **gpu})
+
+
+def test_a_report_that_knows_nothing_takes_no_knowledge_away(database: Database) -> None:
+    """A newer one with nothing but the UUID leaves the gpu what and where it was."""
+    write_reports(database, [at(1, gpu__partition="SPX")])
+    before = the_gpu(database)
+    write_reports(database, [failed(2)])
+    after = the_gpu(database)
+
+    assert {name: getattr(after, name) for name in (*FACTS, "device_id")} == {
+        name: getattr(before, name) for name in (*FACTS, "device_id")
+    }
+    assert (before.sm_count, after.last_report_id != before.last_report_id) == (132, True)
+
+
+def test_each_fact_is_that_of_the_newest_report_that_states_it(database: Database) -> None:
+    """In whatever order reports with parts of the truth arrive."""
+    items = [
+        at(1, gpu__index=1, gpu__sm_count=1, gpu__memory_bytes=1 << 30, gpu__mig_profile="1g.18gb"),
+        failed(2, index=2, sm_count=2),
+        at(3, gpu__index=None, gpu__sm_count=3, gpu__memory_bytes=None),
+        failed(4),
+    ]
+    for number, order in enumerate(permutations(items)):
+        for item in order:
+            write_reports(database, [renamed(item, f"GPU-{number}")])
+
+    with database.reading() as session:
+        gpus = session.scalars(select(Gpu)).all()
+        names = set(session.scalars(select(Device.name).join(Gpu, Gpu.device_id == Device.id)))
+
+    assert {(gpu.gpu_index, gpu.sm_count, gpu.memory_bytes, gpu.mig_profile) for gpu in gpus} == {(2, 3, 1 << 30, None)}
+    assert (len(gpus), names) == (24, {"H200"})
+
+
+def renamed(item: Accepted, uuid: str) -> Accepted:
+    """The same report of another gpu, under another id."""
+    document = item.report.model_dump(mode="json") | {"report_id": make_report()["report_id"]}
+    document["gpu"]["uuid"] = uuid
+    again = examined(document, sent_at=None, received_at=NOW)
+    assert isinstance(again, Accepted)
+    return again
+
+
+def the_gpu(database: Database) -> Gpu:
+    """The only gpu."""
+    with database.reading() as session:
+        return session.scalars(select(Gpu)).one()
+
+
+def test_a_made_up_gpu_is_another_one_than_the_real_gpu_of_its_name(database: Database) -> None:
+    """Neither changes the other, also within one call."""
+    write_reports(database, [at(1), at(2, node__cluster="simulated", gpu__index=7, gpu__device="Toy")])
+    write_reports(database, [at(3, node__cluster="simulated", gpu__index=8, gpu__device="Toy")])
+
+    with database.reading() as session:
+        found = session.execute(select(Gpu, Device.name).join(Device, Device.id == Gpu.device_id)).all()
+
+    assert {(gpu.simulated, gpu.gpu_index, name) for gpu, name in found} == {(False, 0, "H200"), (True, 8, "Toy")}

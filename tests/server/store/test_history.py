@@ -8,11 +8,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, select
 
+from fleetridge_server.span import Span
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.directory import device_named
-from fleetridge_server.store.reading import DEPTH_REPORTS, Span, readings
+from fleetridge_server.store.history import DEPTH_REPORTS, readings
+from fleetridge_server.store.lookup import device_named
+from fleetridge_server.store.models import Gpu
 from support.app_client import AppClient
 from support.fleet import fleet, post
 from support.reports import compute_roof, make_report
@@ -49,11 +51,13 @@ def test_the_number_of_queries_does_not_grow_with_the_fleet(client: AppClient, u
 
 
 def read_values(database: Database, span: Span) -> list[float]:
-    """Values of all readings of the H200, sorted."""
+    """Values of all readings of the H200 in the history, sorted."""
     with database.reading() as session:
         device = device_named(session, "h200")
         assert device is not None
-        return sorted(reading.value for reading in readings(session, [device.id], span)[device.id])
+        gpus = select(Gpu.id).where(Gpu.simulated.is_(span.simulated))
+        found = readings(session, gpus, as_of=span.as_of, since=span.since)
+        return sorted(reading.value for owner, own in found.items() if owner.device_id == device.id for reading in own)
 
 
 def day(number: int, **changes: Any) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""
+What gpus count for in their roofs: kept by the transaction that stores reports, read in one row for each roof.
+
+A kept value is right for every answer as of a time since which its gpu reported nothing. For the gpus that reported
+later, and for those whose kept value rests on reports from before `since`, the history is asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from fleetridge_server.cohort import Cohort, GpuValue, Reading, current_values
+from fleetridge_server.span import Span
+from fleetridge_server.store.history import CONDITION_COLUMNS, ROOF_COLUMNS, Owner, cohort_reader, readings
+from fleetridge_server.store.models import Gpu, GpuRoof
+from fleetridge_server.store.places import device_then
+from fleetridge_server.store.upserts import Row
+
+_OF_NEWEST = (
+    "report_id", "ordered_at", "measured_to", "sm_clock_mhz", "power_w", "temperature_c", "converged", "clock_ahead",
+)  # fmt: skip
+
+
+def keep_values(session: Session, gpu_rows: Collection[int]) -> None:
+    """Bring the kept values of some gpus up to date; the caller has locked their rows in `gpus`."""
+    if not gpu_rows:
+        return
+    found = readings(session, select(Gpu.id).where(Gpu.id.in_(gpu_rows)))
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for owner, own in found.items():
+        rows[owner.gpu_row] += [_row(owner, value) for value in current_values(own)]
+    session.execute(delete(GpuRoof).where(GpuRoof.gpu_id.in_(gpu_rows)))
+    numbered = [row | {"position": position} for own in rows.values() for position, row in enumerate(own)]
+    if numbered:
+        session.execute(insert(GpuRoof.__table__), numbered)  # type: ignore[arg-type] # a Table
+
+
+def values_of_devices(session: Session, device_ids: Sequence[int], span: Span) -> dict[int, list[GpuValue]]:
+    """Values of the gpus that are of these devices at that time, by device, in no order."""
+    by_device: dict[int, list[GpuValue]] = {device_id: [] for device_id in device_ids}
+    cohort_of = cohort_reader()
+    for row in session.execute(_kept(device_ids, span)):
+        by_device[row.device_id].append(_value(row, cohort_of(row)))
+    for owner, own in _from_history(session, device_ids, span).items():
+        by_device[owner.device_id] += current_values(own)
+    return by_device
+
+
+def _kept(device_ids: Sequence[int], span: Span) -> Select[Any]:
+    since = () if span.since is None else (GpuRoof.ordered_at >= span.since,)
+    return (
+        select(GpuRoof.__table__, Gpu.identity)
+        .join(Gpu, and_(Gpu.id == GpuRoof.gpu_id, Gpu.device_id == GpuRoof.device_id))
+        .where(GpuRoof.device_id.in_(device_ids), Gpu.simulated.is_(span.simulated), ~_needs_history(span), *since)
+    )
+
+
+def _from_history(session: Session, device_ids: Sequence[int], span: Span) -> dict[Owner, list[Reading]]:
+    then = device_then(span)
+    gpus = select(Gpu.id, then.label("device_id")).where(
+        Gpu.simulated.is_(span.simulated), _needs_history(span), then.in_(device_ids)
+    )
+    owners = {Owner(row.id, row.device_id) for row in session.execute(gpus)}
+    if not owners:
+        return {}
+    rows = gpus.with_only_columns(Gpu.id, maintain_column_froms=True)
+    found = readings(session, rows, as_of=span.as_of, since=span.since)
+    return {owner: own for owner, own in found.items() if owner in owners}
+
+
+def _needs_history(span: Span) -> ColumnElement[bool]:
+    later = and_(Gpu.last_seen.is_not(None), Gpu.last_seen > span.as_of)
+    if span.since is None:
+        return later
+    roof = aliased(GpuRoof)
+    reaches_back = exists().where(roof.gpu_id == Gpu.id, roof.oldest_at < span.since, roof.ordered_at >= span.since)
+    return or_(later, reaches_back)
+
+
+def _row(owner: Owner, value: GpuValue) -> Row:
+    roof, conditions = value.cohort
+    return {
+        "gpu_id": owner.gpu_row,
+        "device_id": owner.device_id,
+        **{name: getattr(roof, name) for name in ROOF_COLUMNS},
+        **{name: getattr(conditions, name) for name in CONDITION_COLUMNS},
+        "value": value.value,
+        "reports": value.reports,
+        "oldest_at": value.oldest_at,
+        "newest_value": value.newest.value,
+        **{name: getattr(value.newest, name) for name in _OF_NEWEST},
+    }
+
+
+def _value(row: Any, cohort: Cohort) -> GpuValue:  # noqa: ANN401 # a row of gpu_roofs with the gpu's identity
+    newest = Reading(
+        gpu_id=row.identity,
+        report_id=row.report_id,
+        cohort=cohort,
+        ordered_at=row.ordered_at,
+        measured_to=row.measured_to,
+        value=row.newest_value,
+        sm_clock_mhz=row.sm_clock_mhz,
+        power_w=row.power_w,
+        temperature_c=row.temperature_c,
+        converged=row.converged,
+        clock_ahead=row.clock_ahead,
+    )
+    return GpuValue(row.identity, cohort, row.value, row.reports, row.oldest_at, newest)

@@ -1,0 +1,162 @@
+"""
+Readings out of the histories of gpus, as the comparison takes them.
+
+One query whatever the number of gpus, and bounded whatever the length of their history. What the gpus count for now is
+kept beside it (`store.current`), so that only answers about the past come here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, Subquery, func, select
+from sqlalchemy.orm import Session, aliased
+
+from fleetridge.report import RoofKey
+from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
+from fleetridge_server.store.models import Gpu, Report, Roof
+
+# How far back a gpu's newest readings of a roof are looked for: a month of daily sweeps. Kinds of run count apart, as
+# hourly checks would hide the weekly sweep that alone measures some roofs.
+DEPTH_REPORTS = 30
+
+ROOF_COLUMNS = RoofKey._fields
+CONDITION_COLUMNS = tuple(Conditions.__dataclass_fields__)
+
+_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
+_OF_REPORT = ("gpu_id", "device_id", "ordered_at", "measured_to", "temperature_c", "clock_ahead", *CONDITION_COLUMNS)
+_OF_ROOF = (*ROOF_COLUMNS, "value", "sm_clock_mhz", "power_w", "converged")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a reading is: row of the gpu, and the device that it reported under then."""
+
+    gpu_row: int
+    device_id: int
+
+
+def readings(
+    session: Session, gpu_rows: Select[int], *, as_of: datetime | None = None, since: datetime | None = None
+) -> dict[Owner, list[Reading]]:
+    """
+    Newest valid readings of some gpus in each roof and method.
+
+    Valid: measured, not contended, with a time from `since` to `as_of` (None is no limit). At most NEWEST_REPORTS
+    reports of a gpu count in one roof, out of its newest DEPTH_REPORTS of each kind of run. `gpu_rows` asks for the ids
+    of the gpus' rows.
+    """
+    ranked = _ranked(_recent_reports(gpu_rows, _Period(since, as_of)))
+    query = select(ranked, Gpu.identity).join(Gpu, Gpu.id == ranked.c.gpu_id).where(ranked.c.place <= NEWEST_REPORTS)
+    found: dict[Owner, list[Reading]] = defaultdict(list)
+    cohort_of = cohort_reader()
+    for row in session.execute(query):
+        found[Owner(row.gpu_id, row.device_id)].append(_reading(row, cohort_of(row)))
+    return found
+
+
+def cohort_reader() -> Callable[[Any], Cohort]:
+    """Function from a row with the columns of a cohort to that cohort, made once for all rows that share it."""
+    key_of = attrgetter(*ROOF_COLUMNS, *CONDITION_COLUMNS)
+    made = cache(_cohort)
+    return lambda row: made(*key_of(row))
+
+
+@dataclass(frozen=True, slots=True)
+class _Period:
+    since: datetime | None
+    until: datetime | None
+
+
+def _cohort(*key: Any) -> Cohort:  # noqa: ANN401 # columns of several types
+    return Cohort(RoofKey(*key[: len(ROOF_COLUMNS)]), Conditions(*key[len(ROOF_COLUMNS) :]))
+
+
+def _recent_reports(gpu_rows: Select[int], period: _Period) -> CTE:
+    """
+    Valid reports from the newest DEPTH_REPORTS of each gpu, kind of run and device.
+
+    The bound is looked up in the index for each report: joined as a table of its own, SQLite reads all of it anew for
+    every report.
+    """
+    report = aliased(Report)
+    return (
+        select(report.id.label("report_id"), *(getattr(report, name) for name in _OF_REPORT))
+        .where(
+            report.gpu_id.in_(gpu_rows),
+            *_valid(report, period),
+            report.ordered_at >= func.coalesce(_oldest_looked_at(report, period), _BEGINNING),
+        )
+        .cte("recent_reports")
+    )
+
+
+def _oldest_looked_at(report: type[Report], period: _Period) -> ScalarSelect[datetime | None]:
+    """Time of the oldest report that is looked at, for the gpu, device and kind of run of another report."""
+    peer = aliased(Report)
+    return (
+        select(peer.ordered_at)
+        .where(
+            peer.gpu_id == report.gpu_id,
+            peer.run_kind == report.run_kind,
+            peer.device_id == report.device_id,
+            *_valid(peer, period),
+        )
+        .order_by(peer.ordered_at.desc())
+        .limit(1)
+        .offset(DEPTH_REPORTS - 1)
+        .correlate(report)
+        .scalar_subquery()
+    )
+
+
+def _ranked(recent: CTE) -> Subquery:
+    """Roofs of those reports with the place of their report among the gpu's in that roof and method, newest first."""
+    roof_columns = {name: getattr(Roof, name) for name in _OF_ROOF}
+    place = func.dense_rank().over(
+        partition_by=(
+            recent.c.gpu_id,
+            recent.c.device_id,
+            recent.c.method,
+            *(roof_columns[name] for name in ROOF_COLUMNS),
+        ),
+        # Between reports of one time the node's own clock decides and then the id, so that arrival never does.
+        order_by=(recent.c.ordered_at.desc(), recent.c.measured_to.desc(), recent.c.report_id.desc()),
+    )
+    return (
+        select(recent, *roof_columns.values(), place.label("place"))
+        .join(Roof, Roof.report_id == recent.c.report_id)
+        .subquery("ranked")
+    )
+
+
+def _valid(report: type[Report], period: _Period) -> tuple[ColumnElement[bool], ...]:
+    return (
+        report.ordered_at.is_not(None),
+        *(() if period.until is None else (report.ordered_at <= period.until,)),
+        *(() if period.since is None else (report.ordered_at >= period.since,)),
+        report.outcome == "measured",
+        report.contended.is_not(True),
+    )
+
+
+def _reading(row: Any, cohort: Cohort) -> Reading:  # noqa: ANN401 # a row with the columns named above
+    return Reading(
+        gpu_id=row.identity,
+        report_id=row.report_id,
+        cohort=cohort,
+        ordered_at=row.ordered_at,
+        measured_to=row.measured_to,
+        value=row.value,
+        sm_clock_mhz=row.sm_clock_mhz,
+        power_w=row.power_w,
+        temperature_c=row.temperature_c,
+        converged=row.converged,
+        clock_ahead=row.clock_ahead,
+    )

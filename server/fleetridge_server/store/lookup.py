@@ -1,0 +1,59 @@
+"""Devices, gpus and nodes by the names that people and programs call them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from fleetridge.strict_json import printable_problem
+from fleetridge_server.span import SIMULATED
+from fleetridge_server.store.models import Device, DeviceName, Gpu, Node
+
+
+def device_named(session: Session, name: str) -> Device | None:
+    """
+    The device that a driver calls so, or whose canonical name or slug this is, in this order; spelled exactly.
+
+    A raw name comes first, so that every name that was ever reported reads back its own device.
+    """
+    if not is_storable(name):
+        return None
+    by_raw_name = select(Device).join(DeviceName, DeviceName.device_id == Device.id).where(DeviceName.name == name)
+    for query in (by_raw_name, select(Device).where(Device.name == name), select(Device).where(Device.slug == name)):
+        found = session.scalars(query).all()
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def device_names(session: Session, device_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Names that drivers gave some devices, each list sorted; empty for a device that no driver named."""
+    names: dict[int, list[str]] = defaultdict(list)
+    query = select(DeviceName.device_id, DeviceName.name).where(DeviceName.device_id.in_(device_ids))
+    for device_id, name in session.execute(query):
+        names[device_id].append(name)
+    return {device_id: tuple(sorted(names[device_id])) for device_id in device_ids}
+
+
+def gpu_named(session: Session, identity: str, *, simulated: bool) -> Gpu | None:
+    """The real or the made-up gpu with this identity, spelled exactly."""
+    if not is_storable(identity):
+        return None
+    return session.scalars(select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated))).one_or_none()
+
+
+def nodes_named(session: Session, name: str, cluster: str | None) -> list[Node]:
+    """Nodes of this name, sorted by cluster; those of the simulator only where its cluster is asked for."""
+    if not all(is_storable(text) for text in (name, cluster) if text is not None):
+        return []
+    in_cluster = Node.cluster != SIMULATED if cluster is None else Node.cluster == cluster
+    found = session.scalars(select(Node).where(Node.name == name, in_cluster))
+    return sorted(found, key=lambda node: node.cluster)
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text can be in the database at all; PostgreSQL refuses even to look for some others."""
+    return text != "" and printable_problem(text) is None

@@ -1,0 +1,163 @@
+"""
+Where gpus are, of which device they are, and how their newest reports ended: now, or as of an earlier time.
+
+What a gpu's row says holds for every time since the gpu's newest report. For an earlier time it is read from the
+reports up to then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from fleetridge_server.place import GpuPlace
+from fleetridge_server.span import Span
+from fleetridge_server.store.lookup import is_storable
+from fleetridge_server.store.models import Device, Gpu, Node, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where gpus are to be; None is anywhere."""
+
+    cluster: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """
+    A device with what there is of it.
+
+    Attributes:
+        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
+    """
+
+    device: Device
+    gpus: int
+    nodes: int
+    newest_report: datetime | None
+
+
+def device_counts(session: Session, span: Span, where: Where | None = None) -> list[DeviceCount]:
+    """All devices that have gpus there, sorted by name."""
+    where = where or Where()
+    if not _is_possible(where):
+        return []
+    places = _places(span, where).subquery()
+    query = (
+        select(
+            Device, func.count(), func.count(places.c.node_id.distinct()), func.max(places.c.ordered_at)
+        )  # a node is named within its cluster, so that its row counts once
+        .join(places, places.c.device_id == Device.id)
+        .group_by(Device.id)
+    )
+    counts = [DeviceCount(*row) for row in session.execute(query)]
+    return sorted(counts, key=lambda count: count.device.name)
+
+
+def places_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuPlace]:
+    """Where the gpus of a device are, in no order; gpus first seen later than `span.as_of` are left out."""
+    where = where or Where()
+    if not _is_possible(where):
+        return []
+    return _read(session, _places(span, where, device_then(span) == device_id))
+
+
+def place_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuPlace | None:
+    """Where one gpu is; None where it was first seen later than `span.as_of`."""
+    return next(iter(_read(session, _places(span, Where(), Gpu.id == gpu_row))), None)
+
+
+def device_then(span: Span) -> ColumnElement[int]:
+    """
+    Device of the gpu of a row of `gpus` at that time; null where it was not seen yet.
+
+    As in `gpus`: the newest report of those that know it best.
+    """
+    return case(
+        (_is_as_in_its_row(span), Gpu.device_id),
+        else_=_of_report_then(span, "device_id", Report.device_certainty),
+    )
+
+
+def _is_possible(where: Where) -> bool:
+    return all(is_storable(text) for text in (where.cluster, where.node) if text is not None)
+
+
+def _read(session: Session, query: Select[Any]) -> list[GpuPlace]:
+    return [
+        GpuPlace(
+            gpu_id=row.identity,
+            device_id=row.device_id,
+            cluster=row.cluster,
+            node=row.node,
+            index=row.gpu_index,
+            pci_bus_id=row.pci_bus_id,
+            mig_profile=row.mig_profile,
+            partition=row.partition,
+            ordered_at=row.ordered_at,
+            outcome=row.outcome,
+            reason=row.reason,
+        )
+        for row in session.execute(query)
+    ]
+
+
+def _places(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[Any]:
+    latest = aliased(Report)
+    # One that only imports without a time speak of has always been there, and its row says where.
+    is_timeless = Gpu.first_seen.is_(None)
+    cluster = case((is_timeless, Gpu.cluster), else_=latest.cluster)
+    wanted = [] if where.cluster is None else [cluster == where.cluster]
+    wanted += [] if where.node is None else [Node.name == where.node]
+    newest = case((_is_as_in_its_row(span), Gpu.last_report_id), else_=_of_report_then(span, "id"))
+    return (
+        select(
+            Gpu.identity,
+            device_then(span).label("device_id"),
+            cluster.label("cluster"),
+            Node.id.label("node_id"),
+            Node.name.label("node"),
+            Gpu.gpu_index,
+            Gpu.pci_bus_id,
+            Gpu.mig_profile,
+            Gpu.partition,
+            latest.ordered_at,
+            latest.outcome,
+            latest.reason,
+        )
+        .select_from(Gpu)
+        .outerjoin(latest, and_(latest.id == newest, latest.ordered_at.is_not(None)))
+        .outerjoin(Node, Node.id == case((is_timeless, Gpu.node_id), else_=latest.node_id))
+        .where(Gpu.simulated.is_(span.simulated), *chosen, *wanted, or_(is_timeless, latest.id.is_not(None)))
+    )
+
+
+def _is_as_in_its_row(span: Span) -> ColumnElement[bool]:
+    return or_(Gpu.last_seen.is_(None), Gpu.last_seen <= span.as_of)
+
+
+def _of_report_then(
+    span: Span, column: str, *first: InstrumentedAttribute[int | None]
+) -> ScalarSelect[UUID] | ScalarSelect[int]:
+    """A column of the gpu's newest report up to that time; `first` are columns to sort by before time."""
+    report = aliased(Report)
+    return (
+        select(getattr(report, column))
+        .where(report.gpu_id == Gpu.id, report.ordered_at <= span.as_of)
+        .order_by(
+            *(getattr(report, name.key).desc() for name in first),
+            report.ordered_at.desc(),
+            report.measured_to.desc(),
+            report.id.desc(),
+        )
+        .limit(1)
+        .correlate(Gpu)
+        .scalar_subquery()
+    )
