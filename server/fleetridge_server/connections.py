@@ -106,8 +106,7 @@ class BoundedConnection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is in hand."""
-        # uvicorn's types leave out that there is none before the first request.
-        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
+        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr] # None at first
 
     def cut(self) -> None:
         """End the connection, whatever is still to be sent."""

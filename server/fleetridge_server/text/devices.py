@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, signed_percent, significant
@@ -170,7 +171,11 @@ def _figures(ridge: FleetRidge, *after_pi: str) -> list[str]:
 def _too_few(answer: DeviceRidge) -> list[str]:
     groups = [(_roof(ridge), ridge.note) for ridge in answer.ridges]
     groups += [(_stream(bandwidth), bandwidth.note) for bandwidth in answer.bandwidths]
-    return list(dict.fromkeys(f"{roof}: {note}" for roof, note in groups if note is not None))
+    roofs: dict[str, list[str]] = defaultdict(list)
+    for roof, note in dict.fromkeys(groups):
+        if note is not None:
+            roofs[note].append(roof)
+    return [f"{', '.join(named)}: {note}" for note, named in roofs.items()]
 
 
 def _flagged(rows: Sequence[GpuRow]) -> list[str]:
