@@ -25,8 +25,8 @@ from itertools import product
 from pathlib import Path
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.csv_reports import csv_fleet, csv_gpu_id
+from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.importing.csv_reports import csv_fleet, csv_gpu_id
 from fleetridge_server.simulated_fleet import Fault, FleetPlan, gpu_id, simulated_reports
 from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.verdict.evidence import JudgedReport

@@ -18,8 +18,8 @@ from sqlalchemy.exc import DBAPIError
 import fleetridge
 from fleetridge.report.identity import DEFAULT_CLUSTER, Node
 from fleetridge.strict_json import as_printable
-from fleetridge_server.csv_import import BadRow, Import, Tally
-from fleetridge_server.csv_rows import COLUMNS, HeaderError
+from fleetridge_server.importing.csv_import import BadRow, Import, Tally
+from fleetridge_server.importing.csv_rows import COLUMNS, HeaderError
 from fleetridge_server.problems import problem_of
 from fleetridge_server.serving import ListenError, StartError, require_safe_host, serve
 from fleetridge_server.settings import Settings

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import Conditions
+from fleetridge_server.compare.cohort import Conditions
 from fleetridge_server.verdict.evidence import Factors, Health, JudgedReport, NodeName, RoofReading
 
 FaultName = Literal[

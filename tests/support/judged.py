@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import Conditions
+from fleetridge_server.compare.cohort import Conditions
 from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors, JudgedReport, NodeName, RoofReading
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import Cohort, Conditions, Reading
+from fleetridge_server.compare.cohort import Cohort, Conditions, Reading
 
 START = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 

@@ -10,16 +10,17 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
-from fleetridge_server import answers, text
+from fleetridge_server import text
+from fleetridge_server.answer import devices as device_answers
+from fleetridge_server.answer.schemas import DeviceList, DeviceName, DeviceRidge, DeviceSummary
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import PageQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.cohort import GpuValue
+from fleetridge_server.compare.cohort import GpuValue
+from fleetridge_server.compare.ranking import Rank, Standing, standings
+from fleetridge_server.compare.ridge import Filter, compare, listed
+from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.ranking import Rank, Standing, standings
-from fleetridge_server.ridge import Filter, compare, listed
-from fleetridge_server.schemas import DeviceList, DeviceName, DeviceRidge, DeviceSummary
-from fleetridge_server.span import SIMULATED, Span
 from fleetridge_server.store.current import values_of_devices
 from fleetridge_server.store.lookup import device_named, device_names
 from fleetridge_server.store.places import DeviceCount, Where, device_counts, places_of_device
@@ -101,8 +102,8 @@ def get_device_ridge(
     answer = DeviceRidge(
         device=DeviceName(name=device.name, slug=device.slug, names=names),
         as_of=span.as_of,
-        **answers.fleet_figures([listed(own, only) for own in roofs.values()], device.name),
-        gpus=tuple(answers.gpu_row(gpu, span.as_of) for gpu in shown),
+        **device_answers.fleet_figures([listed(own, only) for own in roofs.values()], device.name),
+        gpus=tuple(device_answers.gpu_row(gpu, span.as_of) for gpu in shown),
         next=following,
     )
     return answered(request, answer, text.device_ridge)
@@ -135,5 +136,5 @@ def _summary(count: DeviceCount, names: tuple[str, ...], values: Sequence[GpuVal
         gpus=count.gpus,
         nodes=count.nodes,
         newest_report=count.newest_report,
-        **answers.fleet_figures(compare(values).values(), count.device.name),
+        **device_answers.fleet_figures(compare(values).values(), count.device.name),
     )

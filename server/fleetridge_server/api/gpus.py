@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from fleetridge_server import answers, text
+from fleetridge_server import text
+from fleetridge_server.answer import devices as device_answers
+from fleetridge_server.answer.schemas import DeviceName, GpuAnswer
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
+from fleetridge_server.compare.ridge import compare_one
+from fleetridge_server.compare.span import Span
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.ridge import compare_one
-from fleetridge_server.schemas import DeviceName, GpuAnswer
-from fleetridge_server.span import Span
 from fleetridge_server.store.current import values_of_devices
 from fleetridge_server.store.lookup import device_names, gpu_named
 from fleetridge_server.store.models import Device
@@ -58,7 +59,7 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
         names = device_names(session, [device.id])[device.id]
         own = compare_one(gpu_id, values_of_devices(session, [device.id], span)[device.id])
         reports = [
-            answers.report_summary(named)
+            device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
         ]
     answer = GpuAnswer(
@@ -77,8 +78,8 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
         first_seen=gpu.first_seen,
         last_seen=gpu.last_seen,
         latest=reports[0] if reports else None,
-        **answers.gpu_figures(own, span.as_of),
-        other_roofs=tuple(answers.shown_roof(value, span.as_of) for value in own.others),
+        **device_answers.gpu_figures(own, span.as_of),
+        other_roofs=tuple(device_answers.shown_roof(value, span.as_of) for value in own.others),
         reports=tuple(reports),
     )
     return answered(request, answer, text.gpu)

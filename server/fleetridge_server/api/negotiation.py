@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 
+from fleetridge_server.answer.schemas import Answer
 from fleetridge_server.problems import Problem
-from fleetridge_server.schemas import Answer
 
 JSON = "application/json"
 TEXT = "text/plain"

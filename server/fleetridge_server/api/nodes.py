@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from fleetridge_server import text
+from fleetridge_server.answer.node_schemas import NodeAnswer
+from fleetridge_server.answer.nodes import node_answer
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import moment
-from fleetridge_server.node_answers import node_answer
-from fleetridge_server.node_schemas import NodeAnswer
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.lookup import nodes_named
 from fleetridge_server.store.models import Node

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from fleetridge_server.cohort import Cohort, GpuValue, Reading, current_values
-from fleetridge_server.span import Span
+from fleetridge_server.compare.cohort import Cohort, GpuValue, Reading, current_values
+from fleetridge_server.compare.span import Span
 from fleetridge_server.store.history import CONDITION_COLUMNS, ROOF_COLUMNS, Owner, cohort_reader, readings
 from fleetridge_server.store.models import Gpu, GpuRoof
 from fleetridge_server.store.places import device_then

@@ -19,7 +19,7 @@ from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, Subquery, func,
 from sqlalchemy.orm import Session, aliased
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
+from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
 from fleetridge_server.store.models import Gpu, Report, Roof
 
 # How far back a gpu's newest readings of a roof are looked for: a month of daily sweeps. Kinds of run count apart, as

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from fleetridge.strict_json import printable_problem
-from fleetridge_server.span import SIMULATED
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.store.models import Device, DeviceName, Gpu, Node
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from fleetridge_server.span import SIMULATED
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.store.models import Device, Gpu, Node, Report
 from fleetridge_server.store.summaries import NamedReport, known_identities, reports_of_node
 

@@ -15,8 +15,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
-from fleetridge_server.place import GpuPlace
-from fleetridge_server.span import Span
+from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.span import Span
 from fleetridge_server.store.lookup import is_storable
 from fleetridge_server.store.models import Device, Gpu, Node, Report
 

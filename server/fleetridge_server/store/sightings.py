@@ -20,8 +20,8 @@ from fleetridge.identity import canonical_device_name, gpu_identity
 from fleetridge.report import Gpu as ReportedGpu
 from fleetridge.report import Node as ReportedNode
 from fleetridge.report import RosterGpu
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.ingest.intake import Accepted
-from fleetridge_server.span import SIMULATED
 from fleetridge_server.store.models import DeviceCertainty, Gpu, Node
 from fleetridge_server.store.upserts import Row, insert_ignoring, locked_rows, write_back
 

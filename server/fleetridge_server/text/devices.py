@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.schemas import DeviceList, DeviceRidge, FleetBandwidth, FleetRidge, GpuRidge, GpuRow, Worst
+from fleetridge_server.answer.schemas import (
+    DeviceList,
+    DeviceRidge,
+    FleetBandwidth,
+    FleetRidge,
+    GpuRidge,
+    GpuRow,
+    Worst,
+)
 from fleetridge_server.text.words import (
     ago,
     at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetridge.quantities import MISSING, binary_size, signed_percent, significant
 from fleetridge.terminal_text import shortened
 from fleetridge.text_table import Column, key_values, text_table
-from fleetridge_server.schemas import GpuAnswer, GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
+from fleetridge_server.answer.schemas import GpuAnswer, GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
 from fleetridge_server.text.words import at, blocks, lines, old, variant
 
 _RIDGES = (

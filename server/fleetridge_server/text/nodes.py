@@ -7,8 +7,8 @@ from collections import Counter
 from fleetridge.quantities import MISSING
 from fleetridge.terminal_text import shortened
 from fleetridge.text_table import Column, key_values, text_table
-from fleetridge_server.node_schemas import NodeAnswer, NodeGpu, Roster
-from fleetridge_server.schemas import ReportSummary
+from fleetridge_server.answer.node_schemas import NodeAnswer, NodeGpu, Roster
+from fleetridge_server.answer.schemas import ReportSummary
 from fleetridge_server.text.words import at, blocks, lines
 
 _GPUS = (Column("gpu"), Column("#"), Column("newest report", align="left"), Column("time", align="left"))

@@ -10,9 +10,9 @@ from fleetridge.dtypes import DTYPES
 from fleetridge.quantities import MISSING, age, binary_size, percent, significant
 from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.schemas import FleetBandwidth, FleetRidge
-from fleetridge_server.stats import Distribution
+from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
+from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.compare.stats import Distribution
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12

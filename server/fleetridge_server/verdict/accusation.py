@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 
-from fleetridge_server.cohort import NEWEST_REPORTS
+from fleetridge_server.compare.cohort import NEWEST_REPORTS
 from fleetridge_server.verdict.judgement import Yardstick
 from fleetridge_server.verdict.members import Run, middle_of_few
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.judgement import yardstick_of
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleetridge_server.cohort import FEWEST_PEERS, NEWEST_REPORTS
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS, NEWEST_REPORTS
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.drift import Look
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.levels import Level, level_name

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from fleetridge.report import Outcome, RoofKey
-from fleetridge_server.cohort import Conditions
+from fleetridge_server.compare.cohort import Conditions
 
 FactorName = Literal["driver", "torch", "cublas", "power_limit_w", "ecc_enabled", "vbios"]
 

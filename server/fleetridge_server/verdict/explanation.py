@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import Cohort
+from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.evaluation import Evaluation
 from fleetridge_server.verdict.evidence import NodeName

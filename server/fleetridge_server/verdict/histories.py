@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, is_judged
+from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, is_judged
 from fleetridge_server.verdict.drift import Drift, Epoch, Look, drift, looks_of
 from fleetridge_server.verdict.epochs import EpochChange, PairedEffect, epoch_effects
 from fleetridge_server.verdict.evidence import JudgedReport

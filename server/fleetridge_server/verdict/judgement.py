@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fleetridge_server.cohort import FEWEST_PEERS, NEWEST_REPORTS, Cohort
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS, NEWEST_REPORTS, Cohort
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.levels import Group, Level, Step, grouped, pooled_deviation
 from fleetridge_server.verdict.members import Member
 from fleetridge_server.verdict.scale import (

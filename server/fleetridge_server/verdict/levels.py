@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleetridge_server.cohort import FEWEST_PEERS
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.members import Member
 from fleetridge_server.verdict.populations import split_in_two

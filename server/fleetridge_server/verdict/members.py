@@ -1,8 +1,8 @@
 """
 What each gpu counts for in each cohort: the median of its newest reports.
 
-A gpu counts under the conditions of its newest report, as in `fleetridge_server.cohort`; what it did before it was
-split, refilled or measured by an older protocol is history.
+A gpu counts under the conditions of its newest report, as in `compare.cohort`; what it did before it was split,
+refilled or measured by an older protocol is history.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import NEWEST_REPORTS, Cohort, is_judged
+from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, is_judged
 from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
 
 # Older values say how a gpu was, not how it is; a month holds several sweeps of even a rarely measured fleet.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from fleetridge_server.cohort import Cohort
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import Cohort
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import JudgedReport, NodeName
 from fleetridge_server.verdict.verdicts import Verdict
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from fleetridge.quantities import signed_percent
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import FEWEST_PEERS, Cohort
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS, Cohort
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
 from fleetridge_server.verdict.judgement import JudgedCohort, JudgedGroup
 from fleetridge_server.verdict.levels import POPULATION, Level, Step, level_name

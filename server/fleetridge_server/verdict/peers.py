@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleetridge_server.cohort import FEWEST_PEERS
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.levels import level_name
 from fleetridge_server.verdict.members import Member, Run

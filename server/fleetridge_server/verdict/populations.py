@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetridge_server.cohort import FEWEST_PEERS
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.scale import NORMAL_CONSISTENCY, small_sample_factor
 
 # A smaller heap is a minority that robust medians bear, and may well be faulty.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fleetridge_server.stats import median
+from fleetridge_server.compare.stats import median
 
 # 1 / Φ⁻¹(3/4): makes the median absolute deviation of normal values their standard deviation.
 NORMAL_CONSISTENCY = 1.4826

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import FEWEST_PEERS, Cohort
-from fleetridge_server.stats import median
+from fleetridge_server.compare.cohort import FEWEST_PEERS, Cohort
+from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.judgement import BEYOND_SCALES
 from fleetridge_server.verdict.notices import Notice, fleet_drift_notice

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import is_judged
+from fleetridge_server.compare.cohort import is_judged
 from fleetridge_server.verdict.accusation import Standing
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.evidence import JudgedReport

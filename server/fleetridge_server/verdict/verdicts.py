@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleetridge_server.cohort import Cohort
+from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.verdict.accusation import Finding, Standing, finding
 from fleetridge_server.verdict.discovery import largest_believed, q_values
 from fleetridge_server.verdict.judgement import JudgedCohort, Yardstick, judged_cohort

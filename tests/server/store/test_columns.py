@@ -17,7 +17,7 @@ NOON = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=timezone.utc)
 
 
 def node(**changes: Any) -> dict[str, Any]:
-    return {"cluster": "east", "name": "n1", "labels": {}, "last_report_id": UUID(int=1), **changes}
+    return {"cluster": "east", "name": "n1", "labels": {}, "last_rank": "", "last_report_id": UUID(int=1), **changes}
 
 
 @pytest.mark.parametrize(

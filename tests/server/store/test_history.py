@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, select
 
-from fleetridge_server.span import Span
+from fleetridge_server.compare.span import Span
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.history import DEPTH_REPORTS, readings
 from fleetridge_server.store.lookup import device_named

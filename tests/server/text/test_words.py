@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.schemas import FleetBandwidth
-from fleetridge_server.stats import distribution
+from fleetridge_server.answer.schemas import FleetBandwidth
+from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.compare.stats import distribution
 from fleetridge_server.text import words
 from support.readings import STANDARD
 

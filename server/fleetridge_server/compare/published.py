@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleetridge.peaks import published_beta, published_pi
 from fleetridge.roofline import ridge_flop_per_byte
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.schemas import Published
+from fleetridge_server.answer.schemas import Published
+from fleetridge_server.compare.cohort import Conditions
 
 # The one partition of AMD's that is the whole card; a slice of it is no card that a datasheet describes.
 _WHOLE_CARD = "SPX"

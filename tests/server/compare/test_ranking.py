@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleetridge_server.cohort import Reading, current_values
-from fleetridge_server.place import GpuPlace
-from fleetridge_server.ranking import standings
-from fleetridge_server.ridge import Filter, GpuRoofs, compare
+from fleetridge_server.compare.cohort import Reading, current_values
+from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.ranking import standings
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare
 from support.readings import BETA, PI, START, reading
 
 EVERYTHING = Filter()

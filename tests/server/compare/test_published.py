@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleetridge.peaks import published_beta, published_pi
-from fleetridge_server.published import published_beta_gbps, published_roofs
+from fleetridge_server.compare.published import published_beta_gbps, published_roofs
 from support.readings import STANDARD
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fleetridge_server.answers import report_summary
-from fleetridge_server.node_schemas import NodeAnswer, NodeGpu, Roster, RosterEntry
-from fleetridge_server.schemas import ReportSummary
+from fleetridge_server.answer.devices import report_summary
+from fleetridge_server.answer.node_schemas import NodeAnswer, NodeGpu, Roster, RosterEntry
+from fleetridge_server.answer.schemas import ReportSummary
 from fleetridge_server.store.models import Gpu, Node
 from fleetridge_server.store.nodes import GpuOnNode, NodeRecord
 

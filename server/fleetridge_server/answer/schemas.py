@@ -13,8 +13,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from fleetridge_server.cohort import Conditions
-from fleetridge_server.stats import Distribution
+from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.compare.stats import Distribution
 
 Flag = Literal["clock_ahead", "not_converged", "stale", "unmeasured"]
 

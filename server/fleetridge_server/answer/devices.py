@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleetridge_server import schemas
-from fleetridge_server.cohort import Cohort, GpuValue, cohort_order
-from fleetridge_server.published import published_beta_gbps, published_roofs
-from fleetridge_server.ranking import Standing
-from fleetridge_server.ridge import Compared, GpuRoofs, Ridge, too_few
-from fleetridge_server.stats import Distribution, distribution
+from fleetridge_server.answer import schemas
+from fleetridge_server.compare.cohort import Cohort, GpuValue, cohort_order
+from fleetridge_server.compare.published import published_beta_gbps, published_roofs
+from fleetridge_server.compare.ranking import Standing
+from fleetridge_server.compare.ridge import Compared, GpuRoofs, Ridge, too_few
+from fleetridge_server.compare.stats import Distribution, distribution
 from fleetridge_server.store.summaries import NamedReport
 
 # A daily sweep that failed twice in a row is still no news; after three days somebody should look.

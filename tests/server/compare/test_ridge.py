@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fleetridge.report import Regime, RoofKey
-from fleetridge_server.cohort import Reading, current_values
-from fleetridge_server.ridge import Filter, GpuRoofs, Ridge, compare, listed, too_few
+from fleetridge_server.compare.cohort import Reading, current_values
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, Ridge, compare, listed, too_few
 from support.readings import BETA, PI, STANDARD, reading
 
 SUSTAINED = PI._replace(regime="sustained")

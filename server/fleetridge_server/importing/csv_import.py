@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 import fleetridge
 from fleetridge.report import SCHEMA_VERSION
 from fleetridge.strict_json import Json
-from fleetridge_server.csv_rows import Header, Row, RowError, header_of, row_of
+from fleetridge_server.importing.csv_rows import Header, Row, RowError, header_of, row_of
 from fleetridge_server.ingest.intake import Accepted, Rejected, examined
 from fleetridge_server.problems import FieldError
 from fleetridge_server.store.database import Database

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fleetridge.quantities import deviation
 from fleetridge.roofline import ridge_flop_per_byte
-from fleetridge_server.cohort import (
+from fleetridge_server.compare.cohort import (
     FEWEST_PEERS,
     Cohort,
     GpuValue,
@@ -21,7 +21,7 @@ from fleetridge_server.cohort import (
     is_best_pi,
     is_judged,
 )
-from fleetridge_server.stats import Distribution
+from fleetridge_server.compare.stats import Distribution
 
 # A sustained product may be limited by memory that was only measured in short bursts; streams draw too little power for
 # the two to differ much. An import says nothing of its regime.

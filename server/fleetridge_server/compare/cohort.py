@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from fleetridge.report import RoofKey
-from fleetridge_server import stats
+from fleetridge_server.compare import stats
 
 # Three reports outvote one disturbed sweep, and a gpu that became slower shows after two.
 NEWEST_REPORTS = 3

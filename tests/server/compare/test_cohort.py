@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge.report import RoofKey
-from fleetridge_server.cohort import Conditions, Reading, current_values, distributions, is_best_pi, is_judged
+from fleetridge_server.compare.cohort import Conditions, Reading, current_values, distributions, is_best_pi, is_judged
 from support.readings import BETA, PI, STANDARD, reading
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server import stats
+from fleetridge_server.compare import stats
 
 RATES = st.floats(min_value=1e-3, max_value=1e6)
 GROUPS = st.lists(RATES, min_size=1, max_size=64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from fleetridge_server.schemas import Answer, ReportSummary
+from fleetridge_server.answer.schemas import Answer, ReportSummary
 
 
 class NodeGpu(Answer):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleetridge_server.place import GpuPlace
-from fleetridge_server.ridge import Filter, GpuRoofs, listed
+from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, listed
 
 
 class Rank(NamedTuple):

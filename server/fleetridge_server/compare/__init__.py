@@ -1,0 +1,1 @@
+"""Who may be compared with whom, and what the comparison says; pure."""

@@ -1,0 +1,1 @@
+"""Measurements made before, read from CSV."""
