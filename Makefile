@@ -3,6 +3,7 @@
 PYTHON ?= python3
 TORCH_INDEX_URL ?=
 ARGS ?=
+BENCHES := verdicts reasons evaluation_cost reading
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -43,8 +44,8 @@ format: $(READY) ## format, and mend what ruff can mend
 	@$(RUN) -m ruff format .
 	@$(RUN) -m ruff check --fix .
 
-bench: $(READY) ## run the benchmarks
-	@for script in bench/*.py; do echo "== $$script"; $(RUN) $$script $(ARGS) || exit 1; done
+bench: $(READY) ## run the benchmarks that need no GPU (bench/measure.py and bench/device_check.py need one)
+	@for name in $(BENCHES); do echo "== bench/$$name.py"; $(RUN) bench/$$name.py $(ARGS) || exit 1; done
 
 pins: ## renew constraints.txt: only what must change, or everything with ARGS=--upgrade
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \

@@ -29,6 +29,7 @@ from fleetridge_agent.device.opening import nvml_or_none, open_device, visible_g
 from fleetridge_agent.device.output_check import require_right
 from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
 from fleetridge_agent.device.torch_kernels import gemm_operands
+from fleetridge_agent.errors import AgentError
 from fleetridge_agent.measure.evidence import EvidenceLog
 from fleetridge_agent.measure.pace import Pace
 from fleetridge_agent.measure.protocol import REPS, WARMUP
@@ -302,8 +303,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check the gpu code of fleetridge-agent on this machine's gpu.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     options = parser.parse_args()
-    print(f"torch {torch.__version__}, {visible_gpus()}")
-    device = open_device("cuda")
+    try:
+        print(f"torch {torch.__version__}, {visible_gpus()}")
+        device = open_device("cuda")
+    except AgentError as error:
+        sys.exit(str(error))
     if not isinstance(device, CudaDevice):
         raise TypeError("open_device gave something other than a gpu")
     rows = []

@@ -24,8 +24,9 @@ from typing import Any
 from fleetridge.quantities import significant
 from fleetridge.report import GemmPoint, Roof
 from fleetridge.text_table import Column, text_table
-from fleetridge_agent.device.opening import open_device
+from fleetridge_agent.device.opening import open_device, visible_gpus
 from fleetridge_agent.device.product import MEASURED_DTYPES
+from fleetridge_agent.errors import AgentError
 from fleetridge_agent.measure.sweep import Progress, SweepResult, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
 
@@ -43,6 +44,10 @@ Found = dict[str, dict[str, list[float]]]
 def main() -> int:
     """Run everybody in turn and print what they found."""
     options = _options()
+    try:
+        visible_gpus()
+    except AgentError as error:
+        sys.exit(str(error))
     if options.here is not None:
         chosen: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in options.here.items()
@@ -71,7 +76,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compare the agent with scripts that measure the same.")
     parser.add_argument("--processes", type=int, default=5, metavar="N", help="processes of the agent (default: 5)")
     parser.add_argument("--other-processes", type=int, default=5, metavar="N", help="and of each other (default: 5)")
-    parser.add_argument("--reference", type=Path, metavar="PATH", help="the reference script lab01_roofline.py")
+    parser.add_argument("--reference", type=Path, metavar="PATH", help="the script that fleetridge grew from")
     parser.add_argument("--mamf-finder", type=Path, metavar="PATH", help="mamf-finder.py of ml-engineering")
     parser.add_argument("--every-dtype", action="store_true", help="also let the agent measure every dtype, once")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
