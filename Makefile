@@ -3,7 +3,7 @@
 PYTHON ?= python3
 TORCH_INDEX_URL ?=
 ARGS ?=
-BENCHES := verdicts reasons evaluation_cost reading
+BENCHES := reasons evaluation_cost reading verdicts
 
 VENV := .venv
 RUN := $(VENV)/bin/python
