@@ -4,6 +4,7 @@ Errors of the agent, each with the exit code that it ends the program with.
     AgentError                    1  something failed
     ├── UsageError                2  an option, a variable or a file named by one is wrong
     ├── NoDeviceError             3  there is nothing to measure here
+    │   └── MigWithoutSliceError  4  there are gpus, set up so that none can be measured
     ├── SkippedError              4  nothing was measured on purpose
     │   ├── AlreadyRunningError
     │   └── DeviceBusyError
@@ -14,6 +15,8 @@ Errors of the agent, each with the exit code that it ends the program with.
 from __future__ import annotations
 
 from enum import IntEnum
+
+from fleetridge.report import Evidence
 
 
 class ExitCode(IntEnum):
@@ -62,6 +65,15 @@ class NoDeviceError(AgentError):
         self.reason = reason
 
 
+class MigWithoutSliceError(NoDeviceError):
+    """A card is in MIG mode and has no slice: it is as somebody set it up, which is no failure."""
+
+    exit_code = ExitCode.SKIPPED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="mig_without_slice")
+
+
 class SkippedError(AgentError):
     """Nothing was measured, on purpose."""
 
@@ -76,9 +88,18 @@ class AlreadyRunningError(SkippedError):
 
 
 class DeviceBusyError(SkippedError):
-    """Somebody else uses the gpu."""
+    """
+    Somebody else uses the gpu.
+
+    Attributes:
+        evidence: what was seen of it, for the report.
+    """
 
     reason = "busy"
+
+    def __init__(self, message: str, *, evidence: Evidence | None = None) -> None:
+        super().__init__(message)
+        self.evidence = evidence
 
 
 class SweepError(AgentError):

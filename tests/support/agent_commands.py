@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,20 @@ import pytest
 
 from fleetridge.report import Gpu
 from fleetridge_agent import cli
+from fleetridge_agent.checking.fleet import ridge_answer
+from fleetridge_agent.commands import check as check_room
 from fleetridge_agent.commands import flush as flush_room
+from fleetridge_agent.commands import outbox as outbox_room
 from fleetridge_agent.commands import run as run_room
+from fleetridge_agent.commands import verdicts as verdicts_room
 from fleetridge_agent.deliver import client
 from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.measure import measuring
+from fleetridge_agent.measure.measuring import Assignment, Course, Measured
+from fleetridge_agent.measure.targets import Target
+from fleetridge_agent.worker.station import Station
 from support.scripted_device import ScriptedDevice, described
 
 Reply = Callable[[httpx.Request], httpx.Response]
@@ -49,6 +56,24 @@ class WatchedDevice(ScriptedDevice):
         return ScriptedDevice.free_bytes(self)
 
 
+@dataclass(frozen=True, slots=True)
+class StationHere(Station):
+    """Measures in this process instead of a worker, so that a test can look on; `agent/worker` tests the real one."""
+
+    def measure(self, target: Target, assignment: Assignment) -> Measured:
+        """As a worker does."""
+        return measuring.measure(target, assignment, self._course(target))
+
+    def measure_together(self, targets: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
+        """One after the other, and say otherwise."""
+        for target in targets:
+            course = replace(self._course(target), start=lambda: len(targets))
+            yield measuring.measure_admitted(target, assignment, course, is_contended=False)
+
+    def _course(self, target: Target) -> Course:
+        return Course(lambda progress: self.on_progress(target, progress), self.stop.check)
+
+
 @dataclass(slots=True)
 class AgentNode:
     """
@@ -58,16 +83,22 @@ class AgentNode:
         devices: by UUID; an error stands for a gpu that cannot be opened.
         cpu: what is measured where the CPU is asked for.
         no_gpu: why there is none.
+        without_slice: cards in MIG mode that have none.
         server: answers each POST; None takes everything.
         posts: what arrived.
+        fleet: answers each question for a device's ridge; None knows no device.
+        questions: for ridges.
     """
 
     state_dir: Path
     devices: dict[str, Device | AgentError] = field(default_factory=dict)
     cpu: Device | AgentError = field(default_factory=lambda: NoDeviceError("this node has no scripted CPU"))
     no_gpu: NoDeviceError | None = None
+    without_slice: tuple[CudaGpu, ...] = ()
     server: Reply | None = None
     posts: list[httpx.Request] = field(default_factory=list)
+    fleet: Reply | None = None
+    questions: list[httpx.Request] = field(default_factory=list)
 
     @property
     def posted(self) -> list[list[dict[str, Any]]]:
@@ -88,8 +119,14 @@ class AgentNode:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put gpus and server in place of the real ones."""
         monkeypatch.setattr("fleetridge_agent.measure.targets.visible_gpus", self._visible_gpus)
+        monkeypatch.setattr("fleetridge_agent.measure.targets.gpus_without_slice", lambda: self.without_slice)
         monkeypatch.setattr(measuring, "open_device", self._open_device)
+        for room in (run_room, check_room):
+            monkeypatch.setattr(room, "Station", StationHere)
         impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
+        asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
+        monkeypatch.setattr(verdicts_room, "ridge_answer", asking)
+        monkeypatch.setattr(outbox_room, "Client", impatient)
         for room in (run_room, flush_room):
             monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))
 
@@ -110,6 +147,10 @@ class AgentNode:
     def _answer(self, request: httpx.Request) -> httpx.Response:
         self.posts.append(request)
         return (self.server or all_created)(request)
+
+    def _tell(self, request: httpx.Request) -> httpx.Response:
+        self.questions.append(request)
+        return (self.fleet or no_such_device)(request)
 
 
 def scripted_gpu(uuid: str, **changes: Any) -> WatchedDevice:
@@ -147,6 +188,11 @@ def answered(outcome_of: Mapping[str, str] | str) -> Reply:
 
 
 all_created = answered("created")
+
+
+def no_such_device(_: httpx.Request) -> httpx.Response:
+    """A server that never heard of the device."""
+    return httpx.Response(404, json={"code": "unknown_device"})
 
 
 def started(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:

@@ -44,10 +44,9 @@ class Context:
         self.stdout.flush()
 
     def on_progress(self, prefix: str) -> Callable[[Progress], None]:
-        """Shows the steps of a sweep, and ends it where a signal asked for that."""
+        """Shows the steps of a sweep."""
 
         def show(progress: Progress) -> None:
-            self.stop.check()
             self.progress.show(f"{prefix}step {progress.step} of {progress.steps}: {progress.text}")
 
         return show

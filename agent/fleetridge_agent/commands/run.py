@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from fleetridge.report import Report
+from fleetridge.report import Report, RunKind
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.verdicts import keep_verdicts_of_run
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
 from fleetridge_agent.deliver.spool import Outgoing, Spool
-from fleetridge_agent.errors import AlreadyRunningError, ExitCode, NoDeviceError, SpoolError
+from fleetridge_agent.errors import (
+    AlreadyRunningError,
+    DeviceBusyError,
+    ExitCode,
+    MigWithoutSliceError,
+    NoDeviceError,
+    SpoolError,
+)
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.measure.measuring import Assignment, Measured, combined, measure, refused, start_run
-from fleetridge_agent.measure.targets import ALL, targets
+from fleetridge_agent.measure.measuring import Assignment, Measured, combined, is_busy, refused, start_run
+from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.measure.targets import ALL, Target, targets, without_slice
+from fleetridge_agent.measure.waiting import idle_first
 from fleetridge_agent.output.run_table import run_table
+from fleetridge_agent.worker.station import Station
 
 log = logging.getLogger(__name__)
+
+# With fewer there is nothing to measure at once.
+_FEWEST_TOGETHER = 2
 
 
 def run(context: Context) -> ExitCode:
@@ -27,17 +41,46 @@ def run(context: Context) -> ExitCode:
     Raises:
         AgentError: with the exit code that the program ends with.
     """
+    # Timers and orchestrators give a program no terminal; a person has one.
+    kind: RunKind = "manual" if context.is_attended else "cron"
+    return measure_and_deliver(
+        context, kind, show=lambda found: context.emit(run_table([measured.report for measured in found]) + "\n")
+    )
+
+
+def measure_and_deliver(
+    context: Context,
+    kind: RunKind,
+    *,
+    show: Callable[[Sequence[Measured]], None],
+    is_sent: Callable[[Report], bool] = lambda _: True,
+) -> ExitCode:
+    """
+    One run of the node.
+
+    Args:
+        context: the command's.
+        kind: of the run.
+        show: told of what was found before it is delivered.
+        is_sent: whether a report is kept and delivered, or only shown.
+
+    Raises:
+        AgentError: with the exit code that the program ends with.
+    """
     server = choices.server_of(context.source)
-    assignment = _assignment(context)
+    assignment = _assignment(context, kind)
     spool = Spool(context.state_dir)
     with Client(server, wait=context.stop.wait) as client:
         found: list[Measured] = []
         outgoing: list[Outgoing] = []
         for measured in _measured_under_lock(context, assignment):
             found.append(measured)
-            outgoing.append(_spooled(spool, measured.report))
-        context.emit(run_table([measured.report for measured in found]) + "\n")
+            if is_sent(measured.report):
+                outgoing.append(_spooled(spool, measured.report))
+        show(found)
         tally = dispatch(client.deliver, spool, outgoing, is_stopped=lambda: context.stop.is_asked)
+    if not context.stop.is_asked:
+        keep_verdicts_of_run(context, server, [measured.report for measured in found])
     return _code(combined([measured.code for measured in found]), say(tally))
 
 
@@ -53,16 +96,15 @@ def say(tally: Tally) -> ExitCode:
     return ExitCode.FAILED if tally.lost else ExitCode.DONE
 
 
-def _assignment(context: Context) -> Assignment:
+def _assignment(context: Context, kind: RunKind) -> Assignment:
     source = context.source
-    kind = choices.device_kind(source)
+    device_kind = choices.device_kind(source)
     sweep_options, node = choices.sweep_options(source), choices.node_of(source)
     return Assignment(
-        # Timers and orchestrators give a program no terminal; a person has one.
-        run=start_run("manual" if context.is_attended else "cron", kind, source.environ),
+        run=start_run(kind, device_kind, source.environ),
         node=node,
         options=sweep_options,
-        arguments=choices.arguments_of("run", source),
+        arguments=choices.arguments_of("run", source, (*options.MEASURING, options.ALL_AT_ONCE)),
         state_dir=context.state_dir,
     )
 
@@ -73,17 +115,62 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
         with node_lock(context.state_dir, assignment.node.name or ""):
             yield from _measured(context, assignment)
     except (AlreadyRunningError, NoDeviceError) as error:
-        log.warning("nothing is measured: %s", error)
         yield refused(assignment, error)
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    source = context.source
-    chosen = targets(choices.device_kind(source), options.GPUS.value(source), default=(ALL,))
-    for number, target in enumerate(chosen, start=1):
-        yield measure(target, assignment, context.on_progress(f"gpu {number} of {len(chosen)}, "))
+    kind, chosen = choices.device_kind(context.source), options.GPUS.value(context.source)
+    unusable = without_slice(kind, chosen)
+    for card, error in unusable:
+        yield refused(assignment, error, card)
+    try:
+        gpus = targets(kind, chosen, default=(ALL,), but={card for card, _ in unusable})
+    except MigWithoutSliceError:
+        if not unusable:
+            raise
+        return
+    station = _station(context, gpus)
+    measured_alone: list[Target] = []
+    for target in _in_turn(context, gpus, assignment):
+        measured = station.measure(target, assignment)
+        yield measured
         if context.stop.is_asked:
             return
+        if measured.report.outcome == "measured":
+            measured_alone.append(target)
+    if options.ALL_AT_ONCE.value(context.source):
+        yield from _measured_together(station, measured_alone, assignment)
+
+
+def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Target]:
+    """Gpus in their order; where there is time to wait, those that somebody uses once they are idle."""
+
+    def is_idle(target: Target) -> bool:
+        try:
+            is_busy(target, assignment, wait=context.stop.wait)
+        except DeviceBusyError:
+            return False
+        return True
+
+    limit_s = 0.0 if assignment.options.force else options.WAIT.required(context.source).total_seconds()
+    return idle_first(gpus, is_idle, limit_s=limit_s, wait=context.stop.wait)
+
+
+def _measured_together(station: Station, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
+    """Once more, at the same time, those that were measured by themselves, as only they can be held against that."""
+    if len(gpus) < _FEWEST_TOGETHER:
+        log.warning("no second pass with all gpus at once: fewer than %d were measured", _FEWEST_TOGETHER)
+        return
+    yield from station.measure_together(gpus, assignment)
+
+
+def _station(context: Context, gpus: Sequence[Target]) -> Station:
+    numbers = {target: number for number, target in enumerate(gpus, start=1)}
+
+    def show(target: Target, progress: Progress) -> None:
+        context.on_progress(f"gpu {numbers[target]} of {len(gpus)}, ")(progress)
+
+    return Station(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
 
 
 def _spooled(spool: Spool, report: Report) -> Outgoing:

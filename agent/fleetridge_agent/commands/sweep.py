@@ -11,7 +11,7 @@ from fleetridge_agent.commands.context import Context
 from fleetridge_agent.commands.result_files import ResultFiles, result_files
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.errors import ExitCode
-from fleetridge_agent.measure.measuring import Assignment, Measured, combined, measure, start_run
+from fleetridge_agent.measure.measuring import Assignment, Course, Measured, combined, measure, start_run
 from fleetridge_agent.measure.targets import Target, targets
 from fleetridge_agent.output.csv_rows import csv_text
 from fleetridge_agent.output.json_forms import json_text
@@ -80,7 +80,7 @@ def _sweeps(context: Context, chosen: _Choices) -> Iterator[Measured]:
     count = len(chosen.targets)
     for number, target in enumerate(chosen.targets, start=1):
         prefix = f"gpu {number} of {count}, " if count > 1 else ""
-        yield measure(target, chosen.assignment, context.on_progress(prefix))
+        yield measure(target, chosen.assignment, Course(context.on_progress(prefix), context.stop.check))
         if context.stop.is_asked:
             return
 

@@ -30,7 +30,7 @@ from fleetridge_agent.device.torch_kernels import flush_launch, gemm_operands, l
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.node.environment import cublas_version, host_readings
 from fleetridge_agent.node.host import Host
-from fleetridge_agent.node.idleness import idle_bytes, memory_use
+from fleetridge_agent.node.idleness import idle_bytes, memory_use, readable_beside_processes
 from fleetridge_agent.node.nvml import Nvml, NvmlGpu
 from fleetridge_agent.node.nvml_telemetry import NvmlTelemetry, environment_readings, health_readings, processes
 from fleetridge_agent.node.occupancy import GpuUse, Occupancy
@@ -65,11 +65,12 @@ def open_cuda(gpu: CudaGpu, nvml: Nvml | None, host: Host, environ: Mapping[str,
         )
     known = None if nvml is None else nvml.find(uuid=gpu.uuid, pci_bus_id=gpu.pci_bus_id)
     before = None if known is None else processes(known)
+    readable = () if known is None else readable_beside_processes(known)
     with device_errors():
         torch.cuda.set_device(_torch_number(gpu))
         torch.zeros(1, device="cuda")
         torch.cuda.synchronize()
-        occupancy = Occupancy(before, _use(known))
+        occupancy = Occupancy(before, _use(known), readable)
         return CudaDevice(gpu, known, occupancy, environment=_environment(nvml, known, host, environ), environ=environ)
 
 
@@ -256,6 +257,7 @@ def _identity(gpu: CudaGpu, known: NvmlGpu | None, device: torch.device) -> Gpu:
         "memory_bytes": properties.total_memory,
         "sm_count": properties.multi_processor_count,
         "mig_profile": gpu.mig_profile,
+        "partition": gpu.partition,
     }
     return model_of(Gpu, values)
 

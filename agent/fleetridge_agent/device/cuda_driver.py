@@ -44,9 +44,11 @@ class CudaGpu:
     One gpu as CUDA sees it.
 
     Attributes:
-        number: CUDA's own, which depends on speed and CUDA_VISIBLE_DEVICES.
+        number: CUDA's own, which depends on speed and CUDA_VISIBLE_DEVICES; where there are slices, of which CUDA shows
+            a process one at most, the place in the driver's order.
         uuid: with its prefix "GPU-" or "MIG-".
         device: name of the model, without the profile of a slice.
+        partition: such as `CPX/NPS4` for a card that is split in another way.
     """
 
     number: int
@@ -54,6 +56,7 @@ class CudaGpu:
     pci_bus_id: str | None
     device: str | None
     mig_profile: str | None
+    partition: str | None = None
 
 
 def cuda_gpus(library: Any = None) -> tuple[CudaGpu, ...]:  # noqa: ANN401 # a C library

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.cuda_driver import CudaGpu, cuda_gpus
-from fleetridge_agent.errors import NoDeviceError
+from fleetridge_agent.device.rocm import rocm_gpus
+from fleetridge_agent.errors import MigWithoutSliceError, NoDeviceError
 from fleetridge_agent.node.host import Host
-from fleetridge_agent.node.nvml import Nvml, NvmlError, open_nvml
+from fleetridge_agent.node.nvml import Nvml, NvmlError, NvmlGpu, open_nvml
+from fleetridge_agent.node.visible_devices import visible
 
 # What CUDA says where the true cause is one that NVML knows better.
 _VAGUE_REASONS = frozenset({"no_device", "cuda_unknown_error", "cuda_error"})
@@ -31,13 +33,20 @@ def visible_gpus() -> tuple[CudaGpu, ...]:
 
     Raises:
         NoDeviceError: there are none; the reason says why as exactly as driver and NVML know it.
+        MigWithoutSliceError: there are some, and each is in MIG mode without a slice.
     """
     try:
-        return cuda_gpus()
+        return _slices_by_nvml() or cuda_gpus()
     except NoDeviceError as error:
-        if error.reason == _NO_DRIVER and _is_rocm():
-            return _rocm_gpus()
-        raise _better_known(error, _cause_by_nvml() if error.reason in _VAGUE_REASONS else None) from error
+        if error.reason == _NO_DRIVER and Host().has_amd_gpu():
+            return rocm_gpus()
+        raise (_cause_by_nvml(error) if error.reason in _VAGUE_REASONS else _with_hint(error)) from error
+
+
+def gpus_without_slice() -> tuple[CudaGpu, ...]:
+    """Cards in MIG mode that this process may use as soon as somebody creates a slice."""
+    nvml = nvml_or_none()
+    return () if nvml is None else _numbered(visible(nvml.cards_without_slice(), os.environ))
 
 
 def open_device(kind: DeviceKind | None = None, which: int | str | None = None) -> Device:
@@ -88,20 +97,44 @@ def nvml_or_none() -> Nvml | None:
         return None
 
 
-def _cause_by_nvml() -> tuple[str, str] | None:
-    """Reason and sentence, None where NVML knows of no trouble."""
+def _slices_by_nvml() -> tuple[CudaGpu, ...]:
+    """
+    Gpus of a node with slices, of which CUDA shows a process the first one only; none where there are no slices.
+
+    Raises:
+        NoDeviceError: CUDA cannot use any of them.
+    """
+    nvml = nvml_or_none()
+    gpus = () if nvml is None else visible(nvml.gpus(), os.environ)
+    if not any(gpu.is_slice for gpu in gpus):
+        return ()
+    # Only CUDA knows whether it is ready.
+    cuda_gpus()
+    return _numbered(gpus)
+
+
+def _numbered(gpus: Sequence[NvmlGpu]) -> tuple[CudaGpu, ...]:
+    return tuple(
+        CudaGpu(number, gpu.uuid, gpu.pci_bus_id, gpu.device, gpu.mig_profile) for number, gpu in enumerate(gpus)
+    )
+
+
+def _cause_by_nvml(error: NoDeviceError) -> NoDeviceError:
+    """What NVML knows better than CUDA; CUDA's own error where NVML knows of no trouble."""
     try:
-        cards = open_nvml().cards()
-    except NvmlError as error:
-        return error.reason, str(error)
-    if cards and all(card.is_split and not list(card.slices()) for card in cards):
-        return "mig_without_slice", "every gpu is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`)"
-    return None
+        nvml = open_nvml()
+    except NvmlError as cause:
+        return _with_hint(NoDeviceError(str(cause), reason=cause.reason))
+    cards = nvml.cards()
+    if cards and len(nvml.cards_without_slice()) == len(cards):
+        return MigWithoutSliceError(
+            f"every gpu is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`); {_CPU_HINT}"
+        )
+    return _with_hint(error)
 
 
-def _better_known(error: NoDeviceError, cause: tuple[str, str] | None) -> NoDeviceError:
-    reason, sentence = cause or (error.reason, str(error))
-    return NoDeviceError(f"{sentence}; {_CPU_HINT}", reason=reason)
+def _with_hint(error: NoDeviceError) -> NoDeviceError:
+    return NoDeviceError(f"{error}; {_CPU_HINT}", reason=error.reason)
 
 
 def _require_torch() -> None:
@@ -111,15 +144,3 @@ def _require_torch() -> None:
         raise NoDeviceError(
             f"torch cannot be imported ({error}); install fleetridge[agent]", reason="torch_missing"
         ) from error
-
-
-def _is_rocm() -> bool:
-    from fleetridge_agent.device.rocm import is_rocm  # noqa: PLC0415 # see open_device
-
-    return is_rocm()
-
-
-def _rocm_gpus() -> tuple[CudaGpu, ...]:
-    from fleetridge_agent.device.rocm import rocm_gpus  # noqa: PLC0415 # see open_device
-
-    return rocm_gpus()

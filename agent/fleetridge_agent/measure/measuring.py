@@ -1,7 +1,8 @@
 """
 Measures one device of a node from lock to report.
 
-`measure` is the seam between what a command does with reports and how they come about.
+`measure` does all of it in this process, for a person at a terminal. `admitted` and `measure_admitted` are its two
+halves, for whoever keeps the lock in one process and lets another touch the gpu.
 """
 
 from __future__ import annotations
@@ -9,27 +10,29 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetridge.report import Node, Outcome, Report, Run, RunKind
+from fleetridge.report import Evidence, Node, Outcome, Report, Run, RunKind
 from fleetridge.uuid7 import uuid7
+from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.opening import nvml_or_none, open_device
-from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, NoDeviceError, SkippedError, UsageError
+from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, UsageError
 from fleetridge_agent.lock import gpu_lock
 from fleetridge_agent.measure.report_builder import build_refusal, build_report
 from fleetridge_agent.measure.sweep import Failure, Progress, run_sweep
-from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.measure.sweep_options import SweepOptions, method_of
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.node.host import Host
-from fleetridge_agent.node.idleness import why_busy
+from fleetridge_agent.node.idleness import look
 from fleetridge_agent.node.roster import node_roster
 
 log = logging.getLogger(__name__)
 
-# A node that has gpus and can measure none as they stand is as it was set up; any other such node has a fault.
-_AS_SET_UP = frozenset({"mig_without_slice"})
+Opener = Callable[[DeviceKind, int | str | None], Device]
+"""Opens a device by its kind and its number or UUID, as `open_device` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,23 @@ class Measured:
     code: ExitCode
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """
+    What happens while a device is measured.
+
+    Attributes:
+        on_progress: told of each step before it is taken.
+        heed: asked before every piece of work; a SweepError that it raises ends the sweep with that error's reason.
+        start: called when the device is open; returns once it may be measured, with the number of gpus that are
+            measured at the same time, None where this one is alone.
+    """
+
+    on_progress: Callable[[Progress], None] = lambda _: None
+    heed: Callable[[], None] = lambda: None
+    start: Callable[[], int | None] = lambda: None
+
+
 def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Run:
     """A run that begins now; it lists the gpus of the node unless only the CPU is measured."""
     if target_kind == "cpu":
@@ -69,33 +89,128 @@ def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Ru
     return Run(run_id=uuid7(), kind=kind, roster=roster.gpus, roster_complete=roster.is_complete)
 
 
-def measure(target: Target, assignment: Assignment, on_progress: Callable[[Progress], None]) -> Measured:
+def measure(target: Target, assignment: Assignment, course: Course) -> Measured:
     """
-    Measure one device; what keeps it from being measured is in the report, not raised.
+    Measure one device in this process; what keeps it from being measured is in the report, not raised.
 
     Raises:
         UsageError: the options cannot be carried out on this device.
     """
     log.info("measuring %s", target)
+    # A person who measures by hand has looked; a timer has not, so it watches the gpu for two seconds.
+    wait = None if assignment.run.kind == "manual" else time.sleep
     try:
-        with gpu_lock(assignment.state_dir, _lock_name(target)):
-            return _measured(target, assignment, on_progress)
+        with admitted(target, assignment, wait=wait) as is_contended:
+            return measure_admitted(target, assignment, course, is_contended=is_contended)
     except UsageError:
         raise
     except AgentError as error:
-        log.warning("%s is not measured: %s", target, error)
         return refused(assignment, error, target)
 
 
-def refused(assignment: Assignment, error: AgentError, target: Target | None = None) -> Measured:
-    """Report of a device, or of the node where there is no target, that could not be measured."""
+@contextmanager
+def admitted(target: Target, assignment: Assignment, *, wait: Callable[[float], object] | None) -> Iterator[bool]:
+    """
+    Hold a device's lock, after a look at who uses it that touches nothing.
+
+    Args:
+        target: the device.
+        assignment: whether it is measured in company says `options.force`.
+        wait: pauses while the gpu is watched for two seconds; None looks at this moment only.
+
+    Yields:
+        Whether somebody uses it and it is to be measured nevertheless.
+
+    Raises:
+        AlreadyRunningError: another agent holds it.
+        DeviceBusyError: somebody else uses it.
+    """
+    with gpu_lock(assignment.state_dir, _lock_name(target)):
+        yield is_busy(target, assignment, wait=wait)
+
+
+def is_busy(target: Target, assignment: Assignment, *, wait: Callable[[float], object] | None = None) -> bool:
+    """
+    Look who uses a gpu before anything touches it, as in `admitted`.
+
+    Returns:
+        Whether somebody does and it is to be measured nevertheless.
+
+    Raises:
+        DeviceBusyError: somebody does.
+    """
+    nvml = None if target.gpu is None else nvml_or_none()
+    known = (
+        None
+        if nvml is None or target.gpu is None
+        else nvml.find(uuid=target.gpu.uuid, pci_bus_id=target.gpu.pci_bus_id)
+    )
+    seen = None if known is None else look(known, wait=wait)
+    if seen is None or seen.why is None:
+        return False
+    if not assignment.options.force:
+        raise DeviceBusyError(
+            f"{target} is busy, {seen.why}; wait until it is idle, or give --force to measure in company",
+            evidence=Evidence(contended=True, other_processes=seen.processes, signals_seen=seen.signals),
+        )
+    log.warning("%s is busy, %s; measured nevertheless, and marked as contended", target, seen.why)
+    return True
+
+
+def measure_admitted(
+    target: Target,
+    assignment: Assignment,
+    course: Course,
+    *,
+    is_contended: bool,
+    opener: Opener | None = None,
+) -> Measured:
+    """
+    Open a device whose lock is held, and measure it; what breaks while measuring is in the report.
+
+    Raises:
+        UsageError: the options cannot be carried out on this device.
+        AgentError: the device cannot be opened.
+    """
+    device = (opener or open_device)(target.kind, target.which)
+    gpus_at_once = course.start()
+    result = run_sweep(device, assignment.options, course.on_progress, heed=course.heed, is_contended=is_contended)
+    for note in result.notes:
+        log.warning("%s: %s", note.what, note.detail)
+    report = build_report(
+        result,
+        device,
+        run=assignment.run,
+        node=assignment.node,
+        arguments=assignment.arguments,
+        gpus_at_once=gpus_at_once,
+    )
+    if report.outcome != "measured":
+        log.warning("%s: %s (%s): %s", target, report.outcome, report.reason, report.detail)
+    return Measured(report, code_of(report.outcome))
+
+
+def refused(
+    assignment: Assignment, error: AgentError, target: Target | None = None, *, is_together: bool = False
+) -> Measured:
+    """
+    Report of a device, or of the node where there is no target, that could not be measured; logged too.
+
+    Args:
+        assignment: of the run.
+        error: what keeps it from being measured.
+        target: the device.
+        is_together: whether it was to be measured at the same time as the others of its node.
+    """
+    log.warning("%s is not measured: %s", "this node" if target is None else target, error)
     report = build_refusal(
         _outcome(error),
         Failure(error.reason, str(error)),
         run=assignment.run,
         node=assignment.node,
-        options=assignment.options,
+        method=method_of(is_standard=assignment.options.is_standard, is_together=is_together),
         gpu=None if target is None else target.identity,
+        evidence=error.evidence if isinstance(error, DeviceBusyError) else None,
         arguments=assignment.arguments,
     )
     return Measured(report, error.exit_code)
@@ -109,63 +224,15 @@ def combined(codes: list[ExitCode]) -> ExitCode:
     return ExitCode.SKIPPED if codes and set(codes) == {ExitCode.SKIPPED} else ExitCode.DONE
 
 
-def _measured(target: Target, assignment: Assignment, on_progress: Callable[[Progress], None]) -> Measured:
-    is_contended = _is_busy(target, assignment)
-    device = open_device(target.kind, target.which)
-    result = run_sweep(device, assignment.options, on_progress, is_contended=is_contended)
-    for note in result.notes:
-        log.warning("%s: %s", note.what, note.detail)
-    report = build_report(
-        result,
-        device,
-        run=assignment.run,
-        node=assignment.node,
-        arguments=assignment.arguments,
-    )
-    if report.outcome != "measured":
-        log.warning("%s: %s (%s): %s", target, report.outcome, report.reason, report.detail)
-    return Measured(report, _code(report.outcome))
-
-
-def _is_busy(target: Target, assignment: Assignment) -> bool:
-    """
-    Look who uses a gpu before anything touches it.
-
-    Returns:
-        Whether somebody does and it is to be measured nevertheless.
-
-    Raises:
-        DeviceBusyError: somebody does.
-    """
-    # A person who measures by hand has looked; a timer has not, so it watches the gpu for two seconds.
-    wait = None if assignment.run.kind == "manual" else time.sleep
-    nvml = None if target.gpu is None else nvml_or_none()
-    known = (
-        None
-        if nvml is None or target.gpu is None
-        else nvml.find(uuid=target.gpu.uuid, pci_bus_id=target.gpu.pci_bus_id)
-    )
-    why = None if known is None else why_busy(known, wait=wait)
-    if why is None:
-        return False
-    if not assignment.options.force:
-        raise DeviceBusyError(f"{target} is busy, {why}; wait until it is idle, or give --force to measure in company")
-    log.warning("%s is busy, %s; measured nevertheless, and marked as contended", target, why)
-    return True
-
-
-def _outcome(error: AgentError) -> Outcome:
-    if isinstance(error, SkippedError):
-        return "skipped"
-    if isinstance(error, NoDeviceError) and error.reason in _AS_SET_UP:
-        return "unsupported"
-    return "failed"
-
-
-def _code(outcome: Outcome) -> ExitCode:
+def code_of(outcome: Outcome) -> ExitCode:
+    """What the program would end with if a device with this outcome were its only one."""
     if outcome == "measured":
         return ExitCode.DONE
     return ExitCode.FAILED if outcome == "failed" else ExitCode.SKIPPED
+
+
+def _outcome(error: AgentError) -> Outcome:
+    return "skipped" if error.exit_code is ExitCode.SKIPPED else "failed"
 
 
 def _lock_name(target: Target) -> str:

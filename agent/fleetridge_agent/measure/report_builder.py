@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Literal
 
 import fleetridge
-from fleetridge.report import SCHEMA_VERSION, Agent, Environment, Gpu, Node, Outcome, Report, Run
+from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node, Outcome, Report, Run
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Device
 from fleetridge_agent.measure.notes import summary
 from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
 from fleetridge_agent.measure.sweep import Failure, SweepResult
-from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.measure.sweep_options import method_of
 
 # Well inside what the contract takes, and more than anybody reads.
 _LONGEST_DETAIL = 2000
@@ -27,11 +26,20 @@ def build_report(
     run: Run,
     node: Node,
     arguments: Sequence[str] = (),
+    gpus_at_once: int | None = None,
 ) -> Report:
     """
     Report of one sweep: measured, or unsupported or failed where it measured nothing or broke.
 
     A sweep that broke keeps the points and roofs that it had.
+
+    Args:
+        result: what was measured.
+        device: on what.
+        run: whose sweep it is.
+        node: where.
+        arguments: of the command line.
+        gpus_at_once: gpus that were measured at the same time, None where this one was alone.
     """
     outcome, reason, detail = _outcome(result)
     description = device.description
@@ -44,12 +52,12 @@ def build_report(
         outcome=outcome,
         reason=reason,
         detail=one_line(detail),
-        agent=_agent("standard" if result.is_standard else "custom", arguments),
+        agent=_agent(method_of(is_standard=result.is_standard, is_together=gpus_at_once is not None), arguments),
         node=node,
         gpu=description.gpu,
         environment=description.environment,
         evidence=result.evidence,
-        sweep=result.sweep,
+        sweep=result.sweep.model_copy(update={"gpus_at_once": gpus_at_once}),
         points=result.points,
         roofs=result.roofs,
     )
@@ -61,9 +69,9 @@ def build_refusal(
     *,
     run: Run,
     node: Node,
-    options: SweepOptions,
+    method: Method,
     gpu: Gpu | None = None,
-    environment: Environment | None = None,
+    evidence: Evidence | None = None,
     arguments: Sequence[str] = (),
 ) -> Report:
     """Report of a gpu, or of the node where `gpu` is None, that was not measured: skipped, unsupported or failed."""
@@ -77,10 +85,10 @@ def build_refusal(
         outcome=outcome,
         reason=failure.reason,
         detail=one_line(failure.detail),
-        agent=_agent(options.method, arguments),
+        agent=_agent(method, arguments),
         node=node,
         gpu=gpu,
-        environment=environment or Environment(),
+        evidence=evidence or Evidence(),
     )
 
 
@@ -101,7 +109,7 @@ def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
     return "failed", "out_of_memory", notes
 
 
-def _agent(method: Literal["standard", "custom"], arguments: Sequence[str]) -> Agent:
+def _agent(method: Method, arguments: Sequence[str]) -> Agent:
     return Agent(
         version=fleetridge.__version__,
         protocol_version=PROTOCOL_VERSION,

@@ -5,7 +5,7 @@ Runs the plan of a sweep on a device.
     result = run_sweep(device, SweepOptions(), show)  never loses what it measured before something broke
     report = build_report(result, device, …)          report_builder.py
 
-`show` is called with a Progress before each step; a SweepError that it raises ends the sweep with that error's reason.
+`show` is called with a Progress before each step.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def run_sweep(
     options: SweepOptions,
     on_progress: Callable[[Progress], None] = lambda _: None,
     *,
+    heed: Callable[[], None] = lambda: None,
     is_contended: bool = False,
 ) -> SweepResult:
     """
@@ -88,24 +89,25 @@ def run_sweep(
         device: opened for measuring.
         options: of the sweep.
         on_progress: told of each step before it is taken.
+        heed: asked before every piece of work; a SweepError that it raises ends the sweep with that error's reason.
         is_contended: whether somebody used the device already before it was opened.
 
     Raises:
         UsageError: the options ask for a dtype, model or split that there is not.
     """
     plan = plan_sweep(options, device.description, free_bytes=device.free_bytes())
-    return _Run(device, options, plan).result(on_progress, is_contended=is_contended)
+    return _Run(device, options, plan, heed).result(on_progress, is_contended=is_contended)
 
 
 class _Run:
     """One sweep under way."""
 
-    def __init__(self, device: Device, options: SweepOptions, plan: SweepPlan) -> None:
+    def __init__(self, device: Device, options: SweepOptions, plan: SweepPlan, heed: Callable[[], None]) -> None:
         self._device = device
         self._options = options
         self._plan = plan
         self._evidence = EvidenceLog(device.telemetry)
-        watch = Watch(device.foreign_use, is_forced=options.force)
+        watch = Watch(device.foreign_use, heed=heed, is_forced=options.force)
         self._taking = Taking(Workbench(device, options.fill, plan.pace, self._evidence, watch))
 
     def result(self, on_progress: Callable[[Progress], None], *, is_contended: bool) -> SweepResult:
@@ -127,7 +129,7 @@ class _Run:
             evidence=self._whole_evidence(is_contended=is_contended),
             notes=tuple(taken.notes),
             failure=failure,
-            is_standard=taken.is_standard and self._options.method == "standard",
+            is_standard=taken.is_standard and self._options.is_standard,
         )
 
     def _failure_of_all_steps(self, on_progress: Callable[[Progress], None]) -> Failure | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fleetridge.report import Method
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge_agent.device.contract import Fill
 from fleetridge_agent.measure.protocol import REPS, WARMUP
@@ -54,12 +55,24 @@ class SweepOptions:
         return self.all_shapes or self.profile == "full"
 
     @property
-    def method(self) -> Literal["standard", "custom"]:
+    def is_standard(self) -> bool:
         """Whether the judged roofs are measured as every agent of this protocol does; the seed does not matter."""
-        is_standard = (
+        return (
             self.buffer_mib is None
             and self.warmup in (None, WARMUP)
             and self.reps in (None, REPS)
             and self.fill.kind == "normal"
         )
-        return "standard" if is_standard else "custom"
+
+
+def method_of(*, is_standard: bool, is_together: bool) -> Method:
+    """
+    Name of the way in which the judged roofs are measured; rates of different ways are not compared.
+
+    Args:
+        is_standard: whether as every agent of this protocol does it.
+        is_together: whether at the same time as the other gpus of the node.
+    """
+    if is_together:
+        return "standard_together" if is_standard else "custom_together"
+    return "standard" if is_standard else "custom"

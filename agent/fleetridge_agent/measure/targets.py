@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fleetridge.report import Gpu
 from fleetridge_agent.device.contract import DeviceKind
 from fleetridge_agent.device.cuda_driver import CudaGpu
-from fleetridge_agent.device.opening import chosen_gpu, visible_gpus
+from fleetridge_agent.device.opening import chosen_gpu, gpus_without_slice, visible_gpus
+from fleetridge_agent.errors import MigWithoutSliceError
 
 ALL = "all"
 
@@ -40,6 +41,9 @@ class Target:
             pci_bus_id=self.gpu.pci_bus_id,
             device=self.gpu.device,
             mig_profile=self.gpu.mig_profile,
+            partition=self.gpu.partition,
+            # Where there is no UUID, any number is better than none to tell it apart.
+            index=self.gpu.number if self.gpu.uuid is None else None,
         )
 
     def __str__(self) -> str:
@@ -48,7 +52,9 @@ class Target:
         return f"{self.gpu.device or 'gpu'} ({self.gpu.uuid or self.gpu.pci_bus_id or self.gpu.number})"
 
 
-def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence[str]) -> tuple[Target, ...]:
+def targets(
+    kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence[str], but: Collection[Target] = ()
+) -> tuple[Target, ...]:
     """
     Devices to measure, each once, in the order asked for.
 
@@ -56,6 +62,7 @@ def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence
         kind: whether to measure the CPU or gpus.
         chosen: CUDA numbers and UUIDs, or `all`; None for the default.
         default: what stands for no choice.
+        but: those that are known not to be measurable, and are left out.
 
     Raises:
         NoDeviceError: there is no gpu, or not one that was chosen.
@@ -63,8 +70,22 @@ def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence
     if kind == "cpu":
         return (Target("cpu"),)
     there = visible_gpus()
-    wanted = default if chosen is None else chosen
+    left_out = {str(target.which) for target in but}
+    wanted = [word for word in (default if chosen is None else chosen) if word not in left_out]
     if ALL in wanted:
         return tuple(Target("cuda", gpu) for gpu in there)
     gpus = [chosen_gpu(there, int(word) if word.isdecimal() else word) for word in wanted]
     return tuple(Target("cuda", gpu) for gpu in dict.fromkeys(gpus))
+
+
+def without_slice(kind: DeviceKind, chosen: Sequence[str] | None) -> tuple[tuple[Target, MigWithoutSliceError], ...]:
+    """Cards that were chosen, or all where none was, and cannot be measured as they are in MIG mode without a slice."""
+    cards = () if kind == "cpu" else gpus_without_slice()
+    wanted = [card for card in cards if chosen is None or ALL in chosen or card.uuid in chosen]
+    return tuple((Target("cuda", card), _without_slice(card)) for card in wanted)
+
+
+def _without_slice(card: CudaGpu) -> MigWithoutSliceError:
+    return MigWithoutSliceError(
+        f"gpu {card.uuid or card.pci_bus_id} is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`)"
+    )

@@ -1,4 +1,4 @@
-"""Watches for somebody who arrives on the device while it is measured, so that the sweep makes room at once."""
+"""Watches for whoever wants the sweep to end, so that it makes room at once: somebody on the device, or a signal."""
 
 from __future__ import annotations
 
@@ -18,25 +18,33 @@ class Watch:
 
     Args:
         look: who else uses the device.
+        heed: raises a SweepError where the sweep was asked to end; asked before every piece of work.
         is_forced: whether to go on in company, as the user asked.
         now: a clock that never runs backwards, in seconds.
     """
 
     def __init__(
-        self, look: Callable[[], ForeignUse], *, is_forced: bool = False, now: Callable[[], float] = time.monotonic
+        self,
+        look: Callable[[], ForeignUse],
+        *,
+        heed: Callable[[], None] = lambda: None,
+        is_forced: bool = False,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
+        self._heed = heed
         self._is_forced = is_forced
         self._now = now
         self._looked_at: float | None = None
 
     def check(self) -> None:
         """
-        End the sweep here if somebody has arrived.
+        End the sweep here if somebody has arrived or asked for the end.
 
         Raises:
             SweepError: with reason `preempted`.
         """
+        self._heed()
         now = self._now()
         if self._is_forced or (self._looked_at is not None and now - self._looked_at < _INTERVAL_S):
             return

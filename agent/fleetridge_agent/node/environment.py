@@ -16,7 +16,7 @@ from fleetridge_agent.node.host import Host
 _NODE_NAME = "NODE_NAME"
 
 # Only whoever starts the container knows its image.
-_IMAGE = "FLEETRIDGE_CONTAINER_IMAGE"
+IMAGE_VARIABLE = "FLEETRIDGE_CONTAINER_IMAGE"
 
 # Distributions that bring cuBLAS along with torch, newest first; a torch built against the system's has none.
 _CUBLAS_DISTRIBUTIONS = ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12", "nvidia-cublas-cu11")
@@ -27,7 +27,7 @@ def host_readings(host: Host, environ: Mapping[str, str]) -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "system": platform.platform(),
-        "container_image": environ.get(_IMAGE) or None,
+        "container_image": environ.get(IMAGE_VARIABLE) or None,
         "cpu_model": host.cpu_model(),
         "cpu_count": host.usable_cores(),
     }

@@ -16,6 +16,10 @@ _CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _CONTAINER_VARIABLES = ("KUBERNETES_SERVICE_HOST", "container")
 
+# The door to AMD's compute driver (amdkfd) and, by the card's address, how the card is split (amdgpu).
+_AMD_COMPUTE = "dev/kfd"
+_AMD_PARTITIONS = ("current_compute_partition", "current_memory_partition")
+
 # PCI SIG: vendor NVIDIA; classes VGA controller and 3D controller.
 _NVIDIA_VENDOR = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302")
@@ -71,6 +75,16 @@ class Host:
         if not folder.is_dir():
             return None
         return sum(1 for device in folder.iterdir() if self._is_own_gpu(device))
+
+    def has_amd_gpu(self) -> bool:
+        """Whether there is an AMD gpu that can compute."""
+        return (self.root / _AMD_COMPUTE).exists()
+
+    def amd_partition(self, pci_bus_id: str) -> str | None:
+        """How the AMD card at an address is split, such as `CPX/NPS4`; None where it cannot be."""
+        folder = f"sys/bus/pci/devices/{pci_bus_id}"
+        compute, memory = (self._text(f"{folder}/{name}") for name in _AMD_PARTITIONS)
+        return "/".join(part for part in (compute, memory) if part) or None
 
     def _is_own_gpu(self, device: Path) -> bool:
         vendor, kind = self._text(device / "vendor"), self._text(device / "class") or ""

@@ -6,14 +6,17 @@ Process ids may be hidden from a container, so memory and utilization are asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fleetridge_agent.node.nvml import NvmlGpu
 from fleetridge_agent.node.nvml_telemetry import processes
+from fleetridge_agent.node.occupancy import MEMORY, PROCESSES, ProcessList
 from fleetridge_agent.node.readings import count, reading
 
 _MIB = 1024**2
+
+UTILIZATION = "utilization"
 
 # Memory that an idle gpu may show as used: the display of a workstation, rounding of the driver; more on a large gpu.
 _IDLE_BYTES = 600 * _MIB
@@ -38,15 +41,63 @@ class MemoryUse:
     total: int
 
 
-def why_busy(gpu: NvmlGpu, *, wait: Callable[[float], object] | None) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Look:
     """
-    Who or what uses a gpu, as the end of a sentence; None where nothing does or nothing can be read.
+    What was seen of the use of a gpu.
+
+    Attributes:
+        why: who or what uses it, as the end of a sentence; None where nothing does or nothing can be read.
+        processes: listed on it, None where the driver lists none or the list does not show who is there.
+        signals: what could be read at all, of what was asked; the first that shows somebody ends the asking.
+    """
+
+    why: str | None
+    processes: int | None
+    signals: tuple[str, ...]
+
+
+def look(gpu: NvmlGpu, *, wait: Callable[[float], object] | None) -> Look:
+    """
+    Look who uses a gpu.
 
     Args:
         gpu: as NVML knows it.
         wait: pauses for some seconds between two readings of the utilization; None leaves the utilization out.
     """
-    return _by_processes(gpu) or _by_memory(gpu) or (None if wait is None else _by_utilization(gpu, wait))
+    listed, why = processes(gpu), None
+    signals: list[str] = []
+    for signal, why in _answers(gpu, listed, wait):
+        signals.append(signal)
+        if why is not None:
+            break
+    if why is not None and not listed:
+        # Somebody is there, and the list is empty: that of a container, which proves nothing.
+        return Look(why, None, tuple(signal for signal in signals if signal != PROCESSES))
+    return Look(why, None if listed is None else len(listed), tuple(signals))
+
+
+def readable_beside_processes(gpu: NvmlGpu) -> tuple[str, ...]:
+    """Signals that the driver has for this gpu, those of its list of processes left out; a slice has no utilization."""
+    has_utilization = _percent(gpu) is not None
+    return (*(() if memory_use(gpu) is None else (MEMORY,)), *((UTILIZATION,) if has_utilization else ()))
+
+
+def _answers(
+    gpu: NvmlGpu, listed: ProcessList | None, wait: Callable[[float], object] | None
+) -> Iterator[tuple[str, str | None]]:
+    """Signals that can be read, and who or what uses the gpu by each of them."""
+    if listed is not None:
+        yield PROCESSES, f"processes on it: {len(listed)}" if listed else None
+    memory = memory_use(gpu)
+    if memory is not None:
+        is_used = memory.used > idle_bytes(memory.total)
+        yield MEMORY, f"{memory.used // _MIB} MiB of its memory are in use" if is_used else None
+    readings = [] if wait is None else _utilization(gpu, wait)
+    if readings:
+        busy = sum(percent > _IDLE_PERCENT for percent in readings)
+        is_busy = busy > _BUSY_SAMPLES_ALLOWED
+        yield UTILIZATION, f"it worked in {busy} of {_SAMPLES} looks within 2 s" if is_busy else None
 
 
 def memory_use(gpu: NvmlGpu) -> MemoryUse | None:
@@ -61,23 +112,18 @@ def idle_bytes(total_bytes: int) -> int:
     return max(_IDLE_BYTES, int(total_bytes * _IDLE_SHARE))
 
 
-def _by_processes(gpu: NvmlGpu) -> str | None:
-    others = processes(gpu)
-    return f"processes on it: {len(others)}" if others else None
-
-
-def _by_memory(gpu: NvmlGpu) -> str | None:
-    memory = memory_use(gpu)
-    if memory is None or memory.used <= idle_bytes(memory.total):
-        return None
-    return f"{memory.used // _MIB} MiB of its memory are in use"
-
-
-def _by_utilization(gpu: NvmlGpu, wait: Callable[[float], object]) -> str | None:
-    busy = 0
+def _utilization(gpu: NvmlGpu, wait: Callable[[float], object]) -> list[int]:
+    """Utilization in per cent over two seconds, as far as the driver has it."""
+    percents: list[int] = []
     for _ in range(_SAMPLES):
-        rates = gpu.read_card("nvmlDeviceGetUtilizationRates")
-        used = count(reading(lambda rates=rates: rates.gpu))
-        busy += used is not None and used > _IDLE_PERCENT
+        percent = _percent(gpu)
+        if percent is None:
+            break
+        percents.append(percent)
         wait(_INTERVAL_S)
-    return f"it worked in {busy} of {_SAMPLES} looks within 2 s" if busy > _BUSY_SAMPLES_ALLOWED else None
+    return percents
+
+
+def _percent(gpu: NvmlGpu) -> int | None:
+    rates = gpu.read_card("nvmlDeviceGetUtilizationRates")
+    return count(reading(lambda: rates.gpu))

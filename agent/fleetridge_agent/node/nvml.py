@@ -87,6 +87,11 @@ class NvmlGpu:
         return text(self.read("nvmlDeviceGetUUID"))
 
     @property
+    def card_uuid(self) -> str | None:
+        """Identity of the card that this is, or is a slice of."""
+        return text(self.read_card("nvmlDeviceGetUUID"))
+
+    @property
     def pci_bus_id(self) -> str | None:
         """PCI address of the card."""
         info = self.read_card("nvmlDeviceGetPciInfo")
@@ -137,6 +142,10 @@ class Nvml:
             for index in range(count(reading(self._library.nvmlDeviceGetCount)) or 0)
         )
         return tuple(NvmlGpu(self._library, handle, index=index) for index, handle in cards if handle is not None)
+
+    def cards_without_slice(self) -> tuple[NvmlGpu, ...]:
+        """Cards in MIG mode of which nothing can be measured until somebody creates a slice."""
+        return tuple(card for card in self.cards() if card.is_split and not any(card.slices()))
 
     def gpus(self) -> tuple[NvmlGpu, ...]:
         """Everything that can be measured: whole cards, and the slices of split ones."""

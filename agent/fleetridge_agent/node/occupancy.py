@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fleetridge_agent.device.contract import ForeignUse
 
 ProcessList = Mapping[int, int | None]
 """Memory in bytes by process id, None where the driver does not say how much."""
 
-_PROCESSES = "processes"
-_MEMORY = "memory"
+PROCESSES = "processes"
+MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,23 @@ class Occupancy:
     Args:
         before: processes before our context was made, None where there is no list.
         arrived: what is seen right after.
+        readable: further signals by which somebody would have shown before our arrival.
     """
 
-    def __init__(self, before: ProcessList | None, arrived: GpuUse) -> None:
+    def __init__(self, before: ProcessList | None, arrived: GpuUse, readable: Sequence[str] = ()) -> None:
         self._before = before
+        self._readable = tuple(readable)
         self._own = frozenset() if before is None or arrived.processes is None else arrived.processes.keys() - before
         self._arrived_bytes = arrived.other_bytes
         self._had_grown = False
 
     def foreign_use(self, now: GpuUse) -> ForeignUse:
         """Everybody but us who was on the gpu before our arrival or is now."""
+        use = self._seen(now)
+        signals = tuple(dict.fromkeys((*(use.signals or ()), *self._readable)))
+        return replace(use, signals=signals if signals or use.signals is not None else None)
+
+    def _seen(self, now: GpuUse) -> ForeignUse:
         if self._before is None or (not self._before and not self._own):
             return self._by_memory(now)
         listed = (now.processes or {}).items()
@@ -59,7 +66,7 @@ class Occupancy:
         return ForeignUse(
             processes=len(others),
             bytes=sum(known_bytes) if len(known_bytes) == len(others) else None,
-            signals=(_PROCESSES,),
+            signals=(PROCESSES,),
         )
 
     def _by_memory(self, now: GpuUse) -> ForeignUse:
@@ -69,4 +76,4 @@ class Occupancy:
         grown_bytes = now.other_bytes - self._arrived_bytes
         has_grown = grown_bytes > now.spare_bytes
         is_foreign, self._had_grown = has_grown and self._had_grown, has_grown
-        return ForeignUse(processes=1 if is_foreign else 0, bytes=grown_bytes if is_foreign else 0, signals=(_MEMORY,))
+        return ForeignUse(processes=1 if is_foreign else 0, bytes=grown_bytes if is_foreign else 0, signals=(MEMORY,))

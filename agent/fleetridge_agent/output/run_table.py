@@ -27,7 +27,7 @@ def run_table(reports: Sequence[Report], *, width: int = DEFAULT_WIDTH) -> str:
 
 
 def _rows(report: Report) -> Iterator[list[str]]:
-    outcome = report.outcome if report.reason is None else f"{report.outcome}: {report.reason}"
+    outcome = _outcome(report)
     memory = memory_roofs(report)
     beta = significant(None if memory is None else memory.beta.value)
     found = [achieved(report, multiplication) for multiplication in multiplications(report)]
@@ -36,6 +36,13 @@ def _rows(report: Report) -> Iterator[list[str]]:
         yield [*_named(report), str(roofs.multiplication), pi, beta, ridge, outcome]
     if not found:
         yield [*_named(report), MISSING, MISSING, beta, MISSING, outcome]
+
+
+def _outcome(report: Report) -> str:
+    if report.reason is not None:
+        return f"{report.outcome}: {report.reason}"
+    is_together = report.sweep is not None and report.sweep.gpus_at_once is not None
+    return f"{report.outcome} at once" if is_together else report.outcome
 
 
 def _named(report: Report) -> list[str]:

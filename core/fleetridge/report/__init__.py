@@ -7,7 +7,7 @@ newer agent loses nothing on its way through an older reader.
 
 from fleetridge.report.envelope import MAX_REPORTS, Envelope
 from fleetridge.report.environment import Environment, Evidence, PhaseEvidence
-from fleetridge.report.identity import Agent, Gpu, Node, RosterGpu, Run, RunKind
+from fleetridge.report.identity import Agent, Gpu, Method, Node, RosterGpu, Run, RunKind
 from fleetridge.report.model import SCHEMA_VERSION, Outcome, Report, Sweep
 from fleetridge.report.points import GemmPoint, Point, StreamPoint
 from fleetridge.report.roofs import Level, Regime, Roof, RoofKey
@@ -22,6 +22,7 @@ __all__ = [
     "GemmPoint",
     "Gpu",
     "Level",
+    "Method",
     "Node",
     "Outcome",
     "PhaseEvidence",

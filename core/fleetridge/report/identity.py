@@ -21,6 +21,8 @@ from fleetridge.report.values import (
 
 RunKind = Literal["cron", "daemon", "manual", "check", "import"]
 
+Method = Literal["standard", "custom", "standard_together", "custom_together"]
+
 DEFAULT_CLUSTER = "default"
 
 # A node in CPX partitions shows 64 gpus; four times that leaves room for machines to come.
@@ -68,13 +70,15 @@ class Agent(WireModel):
     Attributes:
         version: of the agent.
         protocol_version: of the measuring protocol; results of different protocols are not compared.
-        method: `standard`, or `custom` where an option changed how a judged roof is measured.
+        method: `standard`, or `custom` where an option changed how a judged roof is measured; `…_together` where the
+            gpus of the node were measured at once and shared its power and its air. Results of different methods are
+            not compared.
         arguments: of the command line, without secrets.
     """
 
     version: Text
     protocol_version: Count | None = None
-    method: Literal["standard", "custom"] | None = None
+    method: Method | None = None
     arguments: Annotated[tuple[Detail, ...], AtMost(_MAX_ARGUMENTS)] = ()
 
 

@@ -47,7 +47,12 @@ def _taken_version(version: str) -> str:
 
 
 class Sweep(WireModel):
-    """How a gpu was measured: what was asked for, and what the operands were filled with."""
+    """
+    How a gpu was measured: what was asked for, and what the operands were filled with.
+
+    Attributes:
+        gpus_at_once: gpus of the node that were measured at the same time; None where each was measured by itself.
+    """
 
     profile: TextReading = None
     dtypes: Annotated[tuple[Text, ...], AtMost(64)] = ()
@@ -60,6 +65,7 @@ class Sweep(WireModel):
     reps: SmallCountReading = None
     fill: TextReading = None
     seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] | None = None
+    gpus_at_once: SmallCountReading = None
 
 
 class Report(WireModel):

@@ -6,15 +6,20 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from fleetridge.report import Report
 from fleetridge_agent.deliver.spool import Spool
-from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, SpoolError
+from fleetridge_agent.device.cuda_driver import CudaGpu
+from fleetridge_agent.errors import DeviceBusyError, MigWithoutSliceError, NoDeviceError, SpoolError
 from fleetridge_agent.lock import node_lock
+from fleetridge_agent.measure import measuring
+from fleetridge_agent.node.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended, all_created, answered, at_step, scripted_gpu
+from support.stub_nvml import StubCard, StubNvml
 
 Agent = Callable[..., Ended]
 
@@ -177,18 +182,120 @@ def test_a_second_run_on_the_node_says_so_and_measures_nothing(agent: Agent, nod
     assert not node.touched("GPU-a")
 
 
-@pytest.mark.parametrize(
-    ("reason", "outcome"),
-    [("nvml_unknown_error", "failed"), ("cuda_not_ready", "failed"), ("mig_without_slice", "unsupported")],
-)
-def test_a_node_that_cannot_be_measured_reports_why(agent: Agent, node: AgentNode, reason: str, outcome: str) -> None:
+@pytest.mark.parametrize("reason", ["nvml_unknown_error", "driver_library_mismatch", "cuda_not_ready"])
+def test_a_node_that_cannot_be_measured_reports_why(agent: Agent, node: AgentNode, reason: str) -> None:
     node.no_gpu = NoDeviceError("the driver is in trouble; see to it", reason=reason)
     ended = agent(*RUN)
     ((report,),) = node.posted
 
     assert ended.code == 3
-    assert (report["outcome"], report["reason"]) == (outcome, reason)
+    assert (report["outcome"], report["reason"], "gpu" in report) == ("failed", reason, False)
     assert report["detail"] == "the driver is in trouble; see to it"
+
+
+def test_a_node_that_is_not_ready_names_the_gpus_that_it_saw_and_no_rate(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fabric manager has not started yet: NVML lists the gpu, CUDA refuses, and 0 would be a lie."""
+    card = StubCard("GPU-a", "0000:01:00.0", "NVIDIA H200")
+    monkeypatch.setattr(measuring, "nvml_or_none", lambda: open_nvml(StubNvml(card)))
+    node.no_gpu = NoDeviceError("CUDA answers 802", reason="cuda_not_ready")
+    agent(*RUN)
+    ((report,),) = node.posted
+
+    assert [gpu["uuid"] for gpu in report["run"]["roster"]] == ["GPU-a"]
+    assert not report["points"]
+    assert not report["roofs"]
+
+
+def test_every_report_names_all_gpus_of_the_node_whatever_the_variable_leaves(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the server can tell a gpu that has gone from one that was not to be measured."""
+    cards = [StubCard(uuid, f"0000:0{place}:00.0", "NVIDIA H200") for place, uuid in enumerate(("GPU-a", "GPU-b"))]
+    monkeypatch.setattr(measuring, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    del node.devices["GPU-a"]
+    agent(*RUN)
+    ((report,),) = node.posted
+
+    assert report["gpu"]["uuid"] == "GPU-b"
+    assert [gpu["uuid"] for gpu in report["run"]["roster"]] == ["GPU-a", "GPU-b"]
+
+
+def test_a_card_in_mig_mode_without_a_slice_is_skipped_and_the_others_are_measured(
+    agent: Agent, node: AgentNode
+) -> None:
+    node.without_slice = (CudaGpu(0, "GPU-s", "0000:09:00.0", "NVIDIA H100 NVL", None),)
+    ended = agent(*RUN)
+    skipped, *others = node.posted[0]
+
+    assert ended.code == 0
+    assert (skipped["gpu"]["uuid"], skipped["outcome"], skipped["reason"]) == ("GPU-s", "skipped", "mig_without_slice")
+    assert [report["outcome"] for report in others] == ["measured", "measured"]
+
+
+def test_a_node_of_such_cards_is_no_failure(agent: Agent, node: AgentNode) -> None:
+    """The exit code tells it apart, and each card has a report of its own."""
+    node.without_slice = (CudaGpu(0, "GPU-s", "0000:09:00.0", "NVIDIA H100 NVL", None),)
+    node.no_gpu = MigWithoutSliceError("every gpu is in MIG mode and has no slice")
+    ended = agent(*RUN)
+    ((report,),) = node.posted
+
+    assert ended.code == 4
+    assert (report["gpu"]["uuid"], report["reason"]) == ("GPU-s", "mig_without_slice")
+
+
+def test_a_chosen_card_without_a_slice_says_why_it_is_not_measured(agent: Agent, node: AgentNode) -> None:
+    node.without_slice = (CudaGpu(0, "GPU-s", "0000:09:00.0", "NVIDIA H100 NVL", None),)
+    ended = agent(*RUN, "--gpus", "GPU-s")
+    ((report,),) = node.posted
+
+    assert (ended.code, report["gpu"]["uuid"], report["reason"]) == (4, "GPU-s", "mig_without_slice")
+
+
+def test_all_at_once_is_a_second_pass_whose_reports_say_so(agent: Agent, node: AgentNode) -> None:
+    ended = agent(*RUN, "--all-at-once")
+    reports = node.posted[0]
+
+    assert ended.code == 0
+    assert [report["gpu"]["uuid"] for report in reports] == ["GPU-a", "GPU-b", "GPU-a", "GPU-b"]
+    assert [report["agent"]["method"] for report in reports] == ["standard"] * 2 + ["standard_together"] * 2
+    assert [report["sweep"].get("gpus_at_once") for report in reports] == [None, None, 2, 2]
+    assert "--all-at-once" in reports[0]["agent"]["arguments"]
+    assert "measured at once" in ended.stdout
+
+
+def test_one_gpu_alone_is_not_measured_at_once(agent: Agent, node: AgentNode) -> None:
+    """Also where only one of several could be measured: it would not share power and air with the others."""
+    node.devices["GPU-a"] = DeviceBusyError("somebody uses it")
+    ended = agent(*RUN, "--all-at-once")
+
+    assert len(node.posted[0]) == 2
+    assert "no second pass" in ended.stderr
+
+
+def test_a_busy_gpu_is_skipped_with_what_was_seen_and_the_others_are_measured(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a DaemonSet does: it may see the gpus that other pods were given, and keeps off them."""
+    taken = {"ComputeRunningProcesses": [SimpleNamespace(pid=1, usedGpuMemory=100)]}
+    cards = StubCard("GPU-a", "0000:01:00.0", "NVIDIA H200"), StubCard("GPU-b", "0000:02:00.0", "NVIDIA H200", taken)
+    monkeypatch.setattr(measuring, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    ended = agent(*RUN)
+    idle, busy = node.posted[0]
+
+    assert ended.code == 0
+    assert (idle["gpu"]["uuid"], idle["outcome"]) == ("GPU-a", "measured")
+    assert (busy["gpu"]["uuid"], busy["outcome"], busy["reason"]) == ("GPU-b", "skipped", "busy")
+    assert busy["evidence"] == {
+        "contended": True,
+        "other_processes": 1,
+        "phases": [],
+        "signals_seen": ["processes"],
+    }
+    assert not node.touched("GPU-b")
 
 
 def test_a_gpu_that_cannot_be_opened_has_a_report_of_its_own(agent: Agent, node: AgentNode) -> None:

@@ -348,9 +348,7 @@ def test_version(agent: Agent) -> None:
     assert (ended.code, ended.stdout) == (0, f"fleetridge-agent {fleetridge.__version__}\n")
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("measure",), ("sweep", "--frobnicate"), ("check",), ("daemon",), ("doctor",)]
-)
+@pytest.mark.parametrize("arguments", [(), ("measure",), ("sweep", "--frobnicate"), ("heal",)])
 def test_what_there_is_not_is_refused(agent: Agent, arguments: tuple[str, ...]) -> None:
     assert agent(*arguments).code == 2
 

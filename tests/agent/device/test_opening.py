@@ -9,6 +9,7 @@ from fleetridge_agent.device import opening
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.device.opening import chosen_gpu, open_device, visible_gpus
 from fleetridge_agent.errors import ExitCode, NoDeviceError
+from fleetridge_agent.node.host import Host
 from fleetridge_agent.node.nvml import Nvml, NvmlError, open_nvml
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
@@ -60,11 +61,82 @@ def test_what_nvml_knows_better_is_the_reason(monkeypatch: pytest.MonkeyPatch, n
     assert _without_gpus(monkeypatch, "no_device", nvml).reason == reason
 
 
-def test_a_card_in_mig_mode_without_a_slice_is_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cards_in_mig_mode_without_a_slice_are_a_reason_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA shows no gpu; the card is healthy and waits to be split."""
     card = StubCard("GPU-1", "0000:01:00.0", "NVIDIA H100 NVL", slices=[])
+    error = _without_gpus(monkeypatch, "no_device", StubNvml(card))
 
-    assert _without_gpus(monkeypatch, "no_device", StubNvml(card)).reason == "mig_without_slice"
+    assert (error.reason, error.exit_code) == ("mig_without_slice", ExitCode.SKIPPED)
+    assert [gpu.uuid for gpu in opening.gpus_without_slice()] == ["GPU-1"]
+
+
+def _with_slices(monkeypatch: pytest.MonkeyPatch, visible: str | None = None) -> None:
+    slices = [StubCard(f"MIG-{number}", "", "NVIDIA H100 NVL MIG 1g.12gb") for number in range(2)]
+    nvml = StubNvml(
+        StubCard("GPU-1", "0000:01:00.0", "NVIDIA H100 NVL", slices=slices),
+        StubCard("GPU-2", "0000:02:00.0", "NVIDIA H100 NVL", slices=[]),
+    )
+    monkeypatch.setattr(opening, "open_nvml", lambda: open_nvml(nvml))
+    monkeypatch.setattr(opening, "cuda_gpus", lambda: _GPUS[:1])
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+
+def test_each_slice_is_a_gpu_though_cuda_shows_a_process_the_first_one_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own UUID and profile, at the address of its card; the card without a slice is none."""
+    _with_slices(monkeypatch)
+
+    assert [(gpu.uuid, gpu.mig_profile, gpu.pci_bus_id) for gpu in visible_gpus()] == [
+        ("MIG-0", "1g.12gb", "0000:01:00.0"),
+        ("MIG-1", "1g.12gb", "0000:01:00.0"),
+    ]
+
+
+def test_a_process_that_is_given_one_slice_sees_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_slices(monkeypatch, visible="MIG-1")
+
+    assert [gpu.uuid for gpu in visible_gpus()] == ["MIG-1"]
+
+
+def test_a_card_without_a_slice_that_is_hidden_from_this_process_is_not_its_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _with_slices(monkeypatch, visible="MIG-1")
+
+    assert not opening.gpus_without_slice()
+
+
+def test_slices_cannot_be_measured_while_cuda_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML lists them all the same."""
+
+    def not_ready() -> tuple[CudaGpu, ...]:
+        raise NoDeviceError("CUDA answers 802", reason="cuda_not_ready")
+
+    _with_slices(monkeypatch)
+    monkeypatch.setattr(opening, "cuda_gpus", not_ready)
+
+    with pytest.raises(NoDeviceError) as caught:
+        visible_gpus()
+
+    assert caught.value.reason == "cuda_not_ready"
+
+
+def test_without_a_driver_of_nvidia_gpus_of_amd_are_looked_for_where_there_are_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And nobody imports torch where there are none."""
+
+    def no_driver() -> tuple[CudaGpu, ...]:
+        raise NoDeviceError("no NVIDIA driver here", reason="no_driver")
+
+    monkeypatch.setattr(opening, "cuda_gpus", no_driver)
+    monkeypatch.setattr(opening, "rocm_gpus", lambda: _GPUS)
+    with pytest.raises(NoDeviceError, match="no NVIDIA driver"):
+        visible_gpus()
+
+    monkeypatch.setattr(Host, "has_amd_gpu", lambda _: True)
+
+    assert visible_gpus() == _GPUS
 
 
 def test_a_gpu_that_is_not_ready_stays_so_though_nvml_lists_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +164,14 @@ def test_an_nvml_that_cannot_be_used_is_none(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rooms_that_measure_nothing_do_without_torch() -> None:
     """Commands that only look start at once, and run where torch is not installed."""
-    rooms = ("device.opening", "measure.sweep", "measure.report_builder", "node.roster", "node.nvml_telemetry")
+    rooms = (
+        "device.opening",
+        "measure.sweep",
+        "measure.report_builder",
+        "node.roster",
+        "node.nvml_telemetry",
+        "worker.station",
+    )
     imports = "\n".join(f"import fleetridge_agent.{room}" for room in rooms)
     program = f"import sys\n{imports}\nsys.exit('torch' in sys.modules)"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge.report import Environment, Node, Report, Run
+from fleetridge.report import Evidence, Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Fill
 from fleetridge_agent.measure.notes import Note, summary
@@ -89,7 +89,7 @@ def test_a_refusal_says_why_and_has_no_rates() -> None:
     """A node whose gpus cannot be used is reported with its gpus seen and none measured."""
     failure = Failure("cuda_not_ready", "CUDA answers 802:\nthe system is not ready\x1b[0m")
 
-    report = build_refusal("failed", failure, run=_RUN, node=_NODE, options=SweepOptions())
+    report = build_refusal("failed", failure, run=_RUN, node=_NODE, method="standard")
 
     assert (report.outcome, report.reason, report.gpu) == ("failed", "cuda_not_ready", None)
     assert report.detail == "CUDA answers 802: the system is not ready\\x1b[0m"
@@ -97,28 +97,26 @@ def test_a_refusal_says_why_and_has_no_rates() -> None:
     assert Report.model_validate_json(report.canonical_json()) == report
 
 
-def test_a_refusal_can_speak_of_one_gpu_and_its_environment() -> None:
+def test_a_refusal_can_speak_of_one_gpu_and_who_uses_it() -> None:
     """Such as one that was busy."""
-    environment = Environment(driver="580.159.04")
+    evidence = Evidence(contended=True, other_processes=2, signals_seen=("processes",))
 
     report = build_refusal(
         "skipped",
         Failure("busy", "2 processes hold 61 GiB"),
         run=_RUN,
         node=_NODE,
-        options=SweepOptions(),
+        method="standard",
         gpu=described().gpu,
-        environment=environment,
+        evidence=evidence,
     )
 
-    assert (report.gpu, report.environment) == (described().gpu, environment)
+    assert (report.gpu, report.evidence) == (described().gpu, evidence)
 
 
 def test_a_long_text_of_a_driver_is_cut() -> None:
     """A stack of a thousand lines still makes a report."""
-    report = build_refusal(
-        "failed", Failure("crashed", "stack\n" * 100_000), run=_RUN, node=_NODE, options=SweepOptions()
-    )
+    report = build_refusal("failed", Failure("crashed", "stack\n" * 100_000), run=_RUN, node=_NODE, method="standard")
 
     assert report.detail is not None
     assert len(report.detail) <= 2000
@@ -135,3 +133,17 @@ def test_a_long_text_of_a_driver_is_cut() -> None:
 def test_notes_are_summed_up_by_reason(notes: list[Note], text: str | None) -> None:
     """Twelve shapes left out for one reason make one sentence."""
     assert summary(notes) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [(SweepOptions(profile="quick"), "standard_together"), (SweepOptions(profile="quick", reps=5), "custom_together")],
+)
+def test_a_sweep_beside_others_says_so_and_is_compared_only_with_its_like(options: SweepOptions, method: str) -> None:
+    """All gpus of a node at once share its power and its air."""
+    device = ScriptedDevice()
+    report = build_report(run_sweep(device, options), device, run=_RUN, node=_NODE, gpus_at_once=8)
+
+    assert report.agent.method == method
+    assert report.sweep is not None
+    assert report.sweep.gpus_at_once == 8

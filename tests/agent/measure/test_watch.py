@@ -61,3 +61,13 @@ def test_where_nobody_can_be_seen_nothing_ends() -> None:
 def test_in_forced_company_nobody_is_looked_for() -> None:
     """The user said so."""
     Watch(lambda: _SOMEBODY, is_forced=True).check()
+
+
+def test_whoever_asks_for_the_end_is_heeded_before_every_piece_of_work() -> None:
+    """Also between two looks, and in forced company: a signal must not wait for either."""
+
+    def asked() -> None:
+        raise SweepError("ended by SIGTERM", reason="preempted")
+
+    with pytest.raises(SweepError, match="SIGTERM"):
+        Watch(lambda: _NOBODY, heed=asked, is_forced=True).check()

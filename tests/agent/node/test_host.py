@@ -117,3 +117,17 @@ def test_gpus_are_counted_on_the_bus(tmp_path: Path) -> None:
     (tmp_path / "sys/bus/pci/devices/0000:05:00.0/driver").symlink_to(tmp_path / "sys/bus/pci/drivers/vfio-pci")
 
     assert host.nvidia_gpus_on_bus() == 2
+
+
+def test_the_partition_of_an_amd_card_is_read_at_its_address(tmp_path: Path) -> None:
+    """Compute and memory; a card that cannot be split has none."""
+    card = "sys/bus/pci/devices/0000:05:00.0"
+    host = _host(
+        tmp_path,
+        {f"{card}/current_compute_partition": "CPX", f"{card}/current_memory_partition": "NPS4", "dev/kfd": ""},
+    )
+
+    assert host.amd_partition("0000:05:00.0") == "CPX/NPS4"
+    assert host.amd_partition("0000:15:00.0") is None
+    assert host.has_amd_gpu()
+    assert not Host(tmp_path / "elsewhere").has_amd_gpu()

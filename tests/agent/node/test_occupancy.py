@@ -76,3 +76,14 @@ def test_memory_that_grows_for_one_reading_alone_is_our_own() -> None:
 def test_memory_within_what_an_idle_gpu_may_show_is_nobody() -> None:
     """Libraries load kernels while we measure."""
     assert _grown(900, 1000, 1000).contended is False
+
+
+def test_every_signal_that_would_have_shown_somebody_is_named_once() -> None:
+    """A reader must be able to tell an idle gpu from one of which nothing could be seen."""
+    listed = Occupancy({}, GpuUse({2: 5}), ("memory", "utilization")).foreign_use(GpuUse({2: 5}))
+    hidden = Occupancy({}, GpuUse({}, other_bytes=0), ("memory",)).foreign_use(GpuUse({}, other_bytes=0))
+    blind = Occupancy(None, GpuUse(), ()).foreign_use(GpuUse())
+
+    assert listed.signals == ("processes", "memory", "utilization")
+    assert hidden.signals == ("memory",)
+    assert blind.signals is None

@@ -1,0 +1,117 @@
+"""What becomes of a worker's gpu: the report that it handed in, else one that says how it ended."""
+
+from __future__ import annotations
+
+import logging
+import signal
+
+from fleetridge.report import Report
+from fleetridge_agent.errors import AgentError, SweepError, UsageError
+from fleetridge_agent.measure.measuring import Measured, refused
+from fleetridge_agent.measure.report_builder import one_line
+from fleetridge_agent.worker.messages import Finished
+from fleetridge_agent.worker.order import Order
+from fleetridge_agent.worker.process import Worker
+
+log = logging.getLogger(__name__)
+
+_OUT_OF_MEMORY = "out of memory"
+
+
+def measured_by(worker: Worker, *, limit_s: float) -> Measured:
+    """
+    Report of the gpu that a worker was to measure, whatever became of the worker.
+
+    Args:
+        worker: has ended, or cannot be ended.
+        limit_s: time that it had.
+
+    Raises:
+        UsageError: the options cannot be carried out on this device.
+    """
+    said, order = worker.dialogue.said, worker.order
+    if said.misused is not None:
+        raise UsageError(said.misused.text)
+    if said.finished is None:
+        return _without_report(worker, limit_s=limit_s)
+    strange = _strangeness(said.finished.report, order)
+    if strange is not None:
+        return _refused(order, SweepError(f"its process handed in a report {strange}; see to the versions installed"))
+    handed_in = _named(said.finished, order)
+    if worker.why == "timed_out" and handed_in.report.reason == "preempted":
+        return _timed_out(handed_in, order, limit_s=limit_s)
+    return handed_in
+
+
+def _without_report(worker: Worker, *, limit_s: float) -> Measured:
+    if worker.why == "timed_out":
+        return _refused(worker.order, SweepError(_too_long(limit_s, worker.exit_code), reason="timed_out"))
+    if worker.why == "preempted":
+        error = SweepError("the run was ended by a signal before this gpu had a result; run it again")
+        error.reason = "preempted"
+        return _refused(worker.order, error)
+    return _refused(worker.order, _crash(worker))
+
+
+def _crash(worker: Worker) -> SweepError:
+    said = worker.dialogue.said
+    seen = [_how(worker.exit_code)]
+    if said.last_words:
+        seen.append(f"its last words: {said.last_words}")
+    if said.nonsense is not None:
+        seen.append(f"what it said is no report: {said.nonsense}")
+    reason = "out_of_memory" if _OUT_OF_MEMORY in said.last_words.casefold() else "crashed"
+    return SweepError(f"the process that measured it {'; '.join(seen)}", reason=reason)
+
+
+def _how(exit_code: int | None) -> str:
+    """How a process ended, and where to look for the cause."""
+    if exit_code == -signal.SIGKILL:
+        return "was killed by somebody else, as the kernel does where memory runs out; look into `dmesg`"
+    if exit_code is not None and exit_code < 0:
+        return f"was ended by {_signal_name(-exit_code)}; look for Xid errors in `dmesg`"
+    return f"ended with exit code {exit_code} and handed in no report"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _too_long(limit_s: float, exit_code: int | None) -> str:
+    left_behind = "; its process hangs in the driver and cannot be killed, reboot the node" if exit_code is None else ""
+    return f"it took longer than {limit_s:g} s and was ended; see whether the gpu hangs, or raise --limit{left_behind}"
+
+
+def _strangeness(report: Report, order: Order) -> str | None:
+    """What shows that a report is not the one that was asked for, as the end of a sentence."""
+    run, gpu = order.assignment.run, order.target.gpu
+    if report.run.run_id != run.run_id:
+        return "of another run"
+    measured = None if report.gpu is None else report.gpu.uuid
+    if gpu is not None and gpu.uuid is not None and measured != gpu.uuid:
+        return f"on another gpu ({measured})"
+    return None
+
+
+def _named(finished: Finished, order: Order) -> Measured:
+    """The report under the identity by which the node knows the gpu, where it has no UUID to be known by."""
+    report, known = finished.report, order.target.identity
+    if known is not None and known.uuid is None and report.gpu is not None:
+        place = known.model_dump(include={"pci_bus_id", "index", "partition"})
+        report = report.model_copy(update={"gpu": report.gpu.model_copy(update=place)})
+    return Measured(report, finished.code)
+
+
+def _timed_out(handed_in: Measured, order: Order, *, limit_s: float) -> Measured:
+    """A report with what was measured until the limit."""
+    detail = _too_long(limit_s, exit_code=0)
+    log.warning("%s: %s", order.target, detail)
+    report = handed_in.report.model_copy(update={"reason": "timed_out", "detail": one_line(detail)})
+    return Measured(report, handed_in.code)
+
+
+def _refused(order: Order, error: AgentError) -> Measured:
+    return refused(order.assignment, error, order.target, is_together=order.is_together)
