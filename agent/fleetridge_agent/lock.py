@@ -56,8 +56,43 @@ def gpu_lock(state_dir: Path, gpu: str) -> Iterator[bool]:
         yield is_held
 
 
+@contextmanager
+def spool_lock(state_dir: Path) -> Iterator[bool]:
+    """
+    Hold what waits in the spool while it is delivered, so that agents that share one do not all send all of it.
+
+    Yields:
+        Whether the lock is held; False where the state directory cannot be written, which is logged.
+
+    Raises:
+        AlreadyRunningError: another agent delivers it.
+    """
+    with _held(_path(state_dir, "spool", "delivery"), what=f"the delivery of {state_dir / 'spool'}") as is_held:
+        yield is_held
+
+
+@contextmanager
+def daemon_lock(state_dir: Path, node: str) -> Iterator[bool]:
+    """
+    Be the daemon of a node, which holds the node itself only while it measures.
+
+    Yields:
+        Whether the lock is held; False where the state directory cannot be written, which is logged.
+
+    Raises:
+        AlreadyRunningError: the node has a daemon.
+    """
+    with _held(_path(state_dir, "daemon", node), what=f"the place of the daemon on node {node}") as is_held:
+        yield is_held
+
+
+def file_name_of(name: str) -> str:
+    """Part of a file name that stands for the name of a node or gpu."""
+    return _UNSAFE.sub("_", name)
+
+
 def _path(state_dir: Path, kind: str, name: str) -> Path:
-    return state_dir / "locks" / f"{kind}-{_UNSAFE.sub('_', name)}.lock"
+    return state_dir / "locks" / f"{kind}-{file_name_of(name)}.lock"
 
 
 @contextmanager
@@ -70,16 +105,19 @@ def _held(path: Path, *, what: str) -> Iterator[bool]:
         yield False
         return
     try:
-        _take(descriptor, path, what=what)
-        yield True
+        yield _taken(descriptor, path, what=what)
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, path: Path, *, what: str) -> None:
+def _taken(descriptor: int, path: Path, *, what: str) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise AlreadyRunningError(
             f"another fleetridge-agent holds {what}; wait for it to end (`fuser {path}` says which process it is)"
         ) from None
+    except OSError as error:  # some shared file systems have no locks
+        log.warning("cannot lock %s (%s: %s); going on without", what, path, error.strerror)
+        return False
+    return True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent.errors import AlreadyRunningError, ExitCode
-from fleetridge_agent.lock import gpu_lock, node_lock
+from fleetridge_agent.lock import gpu_lock, node_lock, spool_lock
 
 
 def test_a_second_agent_on_a_node_is_told_that_one_is_running(tmp_path: Path) -> None:
@@ -73,3 +76,24 @@ def test_a_killed_agent_leaves_no_lock_behind(tmp_path: Path) -> None:
 
         with node_lock(tmp_path, "n1") as is_held:
             assert is_held
+
+
+def test_one_agent_at_a_time_delivers_what_waits_in_a_spool(tmp_path: Path) -> None:
+    with (
+        spool_lock(tmp_path),
+        pytest.raises(AlreadyRunningError, match=r"delivery of .*spool"),
+        spool_lock(tmp_path),
+    ):
+        pass
+
+
+def test_a_file_system_without_locks_is_no_reason_not_to_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+
+    with node_lock(tmp_path, "n1") as is_held:
+        assert not is_held

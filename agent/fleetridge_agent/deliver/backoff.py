@@ -58,6 +58,6 @@ def _http_date(text: str | None) -> datetime | None:
         return None
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

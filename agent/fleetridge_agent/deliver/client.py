@@ -1,26 +1,26 @@
 """
-The edge to the server: one POST for a node's reports, tried a few times.
+The edge to the server: one POST for a node's reports, tried a few times, and in smaller ones where that helps.
 
-What an answer means is decided in `delivery`, how long to wait in `backoff`; here is only the talking.
+What an answer means is decided in `delivery`, how long to wait in `backoff`; `posting` does the talking.
 """
 
 from __future__ import annotations
 
-import gzip
 import ipaddress
 import logging
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import final
 
 import httpx
 
-from fleetridge import __version__
 from fleetridge_agent.deliver import backoff, delivery
 from fleetridge_agent.deliver.delivery import Answer, Decision
+from fleetridge_agent.deliver.posting import LeftBehindError, Postbox, headers_of
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_agent.errors import UsageError
 
@@ -29,11 +29,8 @@ log = logging.getLogger(__name__)
 # A server that stores some hundred reports in one transaction answers within seconds, even on SQLite behind a queue.
 _TIMEOUTS = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=5.0)
 
-# The longest answer is one result with errors per report; a page of a captive portal is smaller still.
-_ANSWER_MAX_BYTES = 8 * 1024**2
-
-# Against an answer that drips in a byte at a time and so never runs into the read time-out.
-_ANSWER_DEADLINE_S = 60.0
+# Reports that fail one after the other on their own; more of them and it is the server that is at fault.
+_MAX_LONE_FAILURES = 3
 
 _LOOPBACK_NAME = "localhost"
 
@@ -46,10 +43,12 @@ class Server:
     Attributes:
         url: without a slash at the end; a path before `/reports` is kept.
         token: bearer token, never printed; None where the server asks for none.
+        ca_file: certificates of the authorities that are believed, in place of the usual ones.
     """
 
     url: str
     token: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
 
     @property
     def is_loopback(self) -> bool:
@@ -76,7 +75,7 @@ class Delivery:
     go_on: bool = True
 
 
-def server_at(url: str, *, token: str | None, allow_plain_http: bool = False) -> Server:
+def server_at(url: str, *, token: str | None, allow_plain_http: bool = False, ca_file: Path | None = None) -> Server:
     """
     Server at an address, once it is safe to talk to.
 
@@ -91,13 +90,48 @@ def server_at(url: str, *, token: str | None, allow_plain_http: bool = False) ->
         raise UsageError("--server: give an http or https address without query, such as https://fleetridge.example")
     if parsed.userinfo:
         raise UsageError("--server: an address must not hold a password; put the token in a file and use --token-file")
-    server = Server(str(parsed), token)
+    server = Server(str(parsed), token, ca_file)
     if token and parsed.scheme == "http" and not server.is_loopback and not allow_plain_http:
         raise UsageError(
             "--server: a token over plain http can be read on its way; use https, or --allow-plain-http where the "
             "network is trusted"
         )
     return server
+
+
+def open_http(
+    server: Server,
+    *,
+    headers: Mapping[str, str],
+    timeouts: httpx.Timeout,
+    transport: httpx.BaseTransport | None = None,
+) -> httpx.Client:
+    """
+    Connections to a server: certificates are checked, redirects are not followed, proxies are those of the environment.
+
+    Raises:
+        UsageError: certificates or a proxy that an option or the environment names cannot be used.
+    """
+    try:
+        return httpx.Client(
+            transport=transport,
+            timeout=timeouts,
+            follow_redirects=False,
+            # A proxy from the environment would carry calls to this very machine, token and all, somewhere else.
+            trust_env=not server.is_loopback,
+            verify=True if server.ca_file is None else ssl.create_default_context(cafile=server.ca_file),
+            headers=headers,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"certificates cannot be read ({error}); check --ca-file, SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from error
+    # A proxy's address may hold a password, so what httpx says of it is not repeated.
+    except (ValueError, httpx.InvalidURL, ImportError) as error:
+        raise UsageError(
+            "the proxy cannot be used; give HTTPS_PROXY, HTTP_PROXY or ALL_PROXY an address such as "
+            "http://proxy.example:3128, or take this server out with NO_PROXY"
+        ) from error
 
 
 @final
@@ -108,11 +142,13 @@ class Client:
     Args:
         server: where to.
         transport: stands in for the network in tests.
-        wait: pauses for some seconds and says whether to stop, as `threading.Event.wait` does.
+        timeouts: how long a silent server is waited for.
+        wait: pauses for some seconds and says whether to stop, as `threading.Event.wait` does; asked with 0 while an
+            answer is waited for.
         share: random number between 0 and 1 for the jitter.
 
     Raises:
-        UsageError: the certificates that the environment names cannot be read.
+        UsageError: the certificates or the proxy that the environment names cannot be used.
     """
 
     def __init__(
@@ -121,22 +157,14 @@ class Client:
         *,
         wait: Callable[[float], bool],
         transport: httpx.BaseTransport | None = None,
+        timeouts: httpx.Timeout = _TIMEOUTS,
         share: Callable[[], float] = random.random,
     ) -> None:
         self._server = server
         self._wait = wait
         self._share = share
-        # A proxy from the environment would carry calls to this very machine, token and all, somewhere else.
-        try:
-            self._http = httpx.Client(
-                transport=transport,
-                timeout=_TIMEOUTS,
-                follow_redirects=False,
-                trust_env=not server.is_loopback,
-                headers=_headers(server),
-            )
-        except OSError as error:
-            raise UsageError(f"certificates cannot be read ({error}); check SSL_CERT_FILE and SSL_CERT_DIR") from error
+        self._http = open_http(server, headers=headers_of(server.token), timeouts=timeouts, transport=transport)
+        self._postbox = Postbox(self._http, server.url, is_stopped=lambda: wait(0))
 
     def __enter__(self) -> Client:
         return self
@@ -145,49 +173,54 @@ class Client:
         self._http.close()
 
     def deliver(self, reports: Sequence[Outgoing]) -> Delivery:
-        """Post reports in one call, in smaller ones where the server says that it is too large."""
-        done, decision = self._with_tries(reports)
-        if not decision.split:
-            return done
+        """Post reports in one call, in smaller ones where the server does not take them together."""
+        done, decision = self._with_tries(reports, backoff.MAX_TRIES)
         pending = [report for report in reports if report.report_id in decision.kept]
-        middle = len(pending) // 2
-        first = self.deliver(pending[:middle])
-        if not first.go_on:
-            rest = frozenset(report.report_id for report in pending[middle:])
-            return _merged(done, replace(first, kept=first.kept | rest))
-        return _merged(done, _merged(first, self.deliver(pending[middle:])))
+        if len(pending) > 1 and decision.split:
+            return _merged(replace(done, kept=frozenset()), self._in_halves(pending))
+        if len(pending) > 1 and decision.singly:
+            return _merged(replace(done, kept=frozenset()), self._one_by_one(pending))
+        return done
 
-    def _with_tries(self, reports: Sequence[Outgoing]) -> tuple[Delivery, Decision]:
+    def _in_halves(self, reports: Sequence[Outgoing]) -> Delivery:
+        middle = len(reports) // 2
+        first = self.deliver(reports[:middle])
+        if not first.go_on:
+            return _merged(first, _untried(reports[middle:], first.reason))
+        return _merged(first, self.deliver(reports[middle:]))
+
+    def _one_by_one(self, reports: Sequence[Outgoing]) -> Delivery:
+        """Calls of one report each, so that one that the server stumbles over holds up no other."""
+        done, failures, is_heard = Delivery(), 0, False
+        for position, report in enumerate(reports, start=1):
+            part, decision = self._with_tries([report], 1)
+            done, is_heard = _merged(done, part), is_heard or decision.heard
+            failures = 0 if decision.heard else failures + 1
+            if not decision.heard and (not decision.singly or failures == _MAX_LONE_FAILURES):
+                return _merged(done, _untried(reports[position:], part.reason))
+        return replace(done, go_on=is_heard)
+
+    def _with_tries(self, reports: Sequence[Outgoing], max_tries: int) -> tuple[Delivery, Decision]:
         """What was settled within a few tries, and the last decision."""
         done, pending = Delivery(), list(reports)
-        for tries in range(1, backoff.MAX_TRIES + 1):
+        for tries in range(1, max_tries + 1):
             answer, decision = self._one_try(pending)
             done = _settled(done, decision)
             pending = [report for report in pending if report.report_id in decision.kept]
-            if not decision.again or tries == backoff.MAX_TRIES or self._stops_after(tries, answer, decision):
+            if not decision.again or tries == max_tries or self._stops_after(tries, answer, decision):
                 break
         return done, decision
 
     def _one_try(self, reports: Sequence[Outgoing]) -> tuple[Answer | None, Decision]:
         ids = [report.report_id for report in reports]
         try:
-            answer = self._post(reports)
+            answer = self._postbox.post(reports)
+        except LeftBehindError:
+            return None, Decision(kept=frozenset(ids), reason="the program ends before the server has answered")
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = f"{self._server.url} cannot be reached ({_cause(error)}); check --server and the network"
             return None, Decision(kept=frozenset(ids), again=True, reason=reason)
         return answer, delivery.decide(answer, ids)
-
-    def _post(self, reports: Sequence[Outgoing]) -> Answer:
-        content = gzip.compress(_envelope(reports, sent_at=datetime.now(timezone.utc)), mtime=0)
-        with self._http.stream("POST", f"{self._server.url}/reports", content=content) as response:
-            headers = response.headers
-            return Answer(
-                status=response.status_code,
-                body=b"".join(_bounded(response.iter_bytes())),
-                retry_after=headers.get("retry-after"),
-                date=headers.get("date"),
-                location=headers.get("location"),
-            )
 
     def _stops_after(self, tries: int, answer: Answer | None, decision: Decision) -> bool:
         """Pause before the next try; True where there is to be none."""
@@ -202,43 +235,19 @@ class Client:
         return self._wait(pause_s)
 
 
-def _headers(server: Server) -> dict[str, str]:
-    headers = {
-        "User-Agent": f"fleetridge-agent/{__version__}",
-        "Accept": "application/json",
-        "Content-Type": "application/json",
-        "Content-Encoding": "gzip",
-    }
-    if server.token:
-        headers["Authorization"] = f"Bearer {server.token}"
-    return headers
-
-
-def _envelope(reports: Sequence[Outgoing], *, sent_at: datetime) -> bytes:
-    """Envelope around the reports' own bytes, so that each is the same on every try."""
-    bodies = b",".join(report.body for report in reports)
-    return b'{"sent_at":"%s","reports":[%s]}' % (sent_at.isoformat().encode(), bodies)
-
-
-def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Chunks of an answer up to a size and a time, past which no honest answer goes on."""
-    received_bytes, deadline = 0, time.monotonic() + _ANSWER_DEADLINE_S
-    for chunk in chunks:
-        received_bytes += len(chunk)
-        if received_bytes > _ANSWER_MAX_BYTES or time.monotonic() > deadline:
-            return
-        yield chunk
-
-
 def _settled(done: Delivery, decision: Decision) -> Delivery:
     """What was settled so far and by one more decision."""
     return Delivery(
         delivered=done.delivered | decision.delivered,
         dead={**done.dead, **decision.dead},
-        kept=frozenset() if decision.split else decision.kept,
+        kept=decision.kept,
         reason=decision.reason,
         go_on=decision.heard,
     )
+
+
+def _untried(reports: Sequence[Outgoing], reason: str) -> Delivery:
+    return Delivery(kept=frozenset(report.report_id for report in reports), reason=reason, go_on=False)
 
 
 def _merged(one: Delivery, other: Delivery) -> Delivery:

@@ -36,10 +36,16 @@ _SERVER_ERRORS = range(500, 600)
 # Request time-out, too early (RFC 8470) and too many requests: the same call may succeed a moment later.
 _PASSING_STATUSES = frozenset({408, 425, 429})
 
+# What a server says of a whole call when it stumbles over one report in it: it cannot read the body, the token may not
+# report for that node, or it met a fault of its own.
+_LONE_STATUSES = frozenset({400, 403, 422, 500})
+
 _REMEDY: Mapping[int, str] = {
     400: "the server could not read the call; is something between agent and server changing it?",
+    422: "the server could not read the call; is something between agent and server changing it?",
     401: "the token is missing, wrong, expired or revoked; check --token-file",
-    403: "the token may not report for this cluster and node; check --cluster, --node and the token's scope",
+    403: "the token may not report for this cluster and node, or a proxy lets nothing through; check --cluster, --node "
+    "and the token's scope",
     404: "there is no fleetridge server at this address; check --server",
     405: "there is no fleetridge server at this address; check --server",
     415: "the server or a proxy does not take gzip; upgrade it",
@@ -75,6 +81,7 @@ class Decision:
         dead: id → what the server said of a report that it will never take.
         kept: ids that stay in the spool.
         split: whether the same reports may pass in smaller calls.
+        singly: whether one of the reports may be what the whole call failed by, so that the others pass without it.
         again: whether another try a moment later may help.
         heard: whether a fleetridge server took up the call, so that further calls make sense.
         reason: why some are kept, with the remedy; empty where none is.
@@ -84,6 +91,7 @@ class Decision:
     dead: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     split: bool = False
+    singly: bool = False
     again: bool = False
     heard: bool = False
     reason: str = ""
@@ -94,14 +102,16 @@ def decide(answer: Answer, report_ids: Sequence[str]) -> Decision:
     if answer.status == _OK:
         return _from_results(answer.body, report_ids)
     kept = frozenset(report_ids)
+    singly = answer.status in _LONE_STATUSES
     if answer.status == _TOO_LARGE:
         return _from_too_large(kept)
     if answer.status in _PASSING_STATUSES or answer.status in _SERVER_ERRORS:
-        return Decision(kept=kept, again=True, reason=f"the server answered {answer.status}; it may recover")
+        reason = f"the server answered {answer.status}; it may recover"
+        return Decision(kept=kept, again=True, singly=singly, reason=reason)
     if answer.status in _REDIRECTS:
         return Decision(kept=kept, reason=_redirect_reason(answer))
     remedy = _REMEDY.get(answer.status, "nothing more is known; see the server's log")
-    return Decision(kept=kept, reason=f"the server answered {answer.status}: {remedy}")
+    return Decision(kept=kept, singly=singly, reason=f"the server answered {answer.status}: {remedy}")
 
 
 def _from_too_large(kept: frozenset[str]) -> Decision:

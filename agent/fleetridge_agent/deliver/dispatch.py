@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from fleetridge.report import MAX_REPORTS
 from fleetridge_agent.deliver.client import Delivery
 from fleetridge_agent.deliver.spool import Outgoing, Spool
-from fleetridge_agent.errors import SpoolError
+from fleetridge_agent.errors import AlreadyRunningError, SpoolError
+from fleetridge_agent.lock import spool_lock
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ class Tally:
 def dispatch(
     deliver: Callable[[Sequence[Outgoing]], Delivery],
     spool: Spool,
-    fresh: Sequence[Outgoing] = (),
+    fresh: Sequence[Outgoing] | None = None,
     *,
     is_stopped: Callable[[], bool],
 ) -> Tally:
@@ -46,23 +48,40 @@ def dispatch(
 
     Ends at the first call that shows that the server is not there or takes no reports, and once `is_stopped` says so;
     what is left waits in the spool.
+
+    Args:
+        deliver: posts the reports of one call.
+        spool: where reports wait.
+        fresh: what was just measured, in memory or on disk; None where the spool alone is to be delivered.
+        is_stopped: whether to end after the call under way.
+
+    Raises:
+        SpoolError: the spool cannot be listed and it alone was to be delivered; else that is logged.
+        AlreadyRunningError: another agent delivers this spool and it alone was to be delivered; else that is logged.
     """
     delivered = dead = lost = 0
-    for batch in _calls(spool, fresh):
-        delivery = deliver(batch)
-        delivered, dead = delivered + len(delivery.delivered), dead + len(delivery.dead)
-        lost += _settle_all(spool, batch, delivery)
-        if not delivery.go_on or is_stopped():
-            break
+    with closing(_calls(spool, fresh)) as calls:
+        for batch in calls:
+            delivery = deliver(batch)
+            delivered, dead = delivered + len(delivery.delivered), dead + len(delivery.dead)
+            lost += _settle_all(spool, batch, delivery)
+            if not delivery.go_on or is_stopped():
+                break
     return Tally(delivered, dead, lost, spool.count())
 
 
-def _calls(spool: Spool, fresh: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+def _calls(spool: Spool, fresh: Sequence[Outgoing] | None) -> Generator[Sequence[Outgoing]]:
     """Reports of each call."""
     if fresh:
         yield fresh
-    ids = {report.report_id for report in fresh}
-    yield from _batches(report for report in _pending(spool) if report.report_id not in ids)
+    ids = {report.report_id for report in fresh or ()}
+    try:
+        with spool_lock(spool.state_dir):
+            yield from _batches(report for report in spool.pending() if report.report_id not in ids)
+    except (SpoolError, AlreadyRunningError) as error:
+        if fresh is None:
+            raise
+        log.warning("what earlier runs left behind is not delivered: %s", error)
 
 
 def _settle_all(spool: Spool, reports: Sequence[Outgoing], delivery: Delivery) -> int:
@@ -84,21 +103,16 @@ def _settle(spool: Spool, report: Outgoing, delivery: Delivery) -> None:
         spool.bury(report, problem)
 
 
-def _pending(spool: Spool) -> Iterator[Outgoing]:
-    try:
-        yield from spool.pending()
-    except SpoolError as error:
-        log.warning("%s", error)
-
-
 def _batches(reports: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
-    batch: list[Outgoing] = []
+    """Lists of bounded size, none with one id twice: a copied file would make an answer that contradicts itself."""
+    batch: dict[str, Outgoing] = {}
     size_bytes = 0
     for report in reports:
-        if batch and (len(batch) == MAX_REPORTS or size_bytes + len(report.body) > _BATCH_BYTES):
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(report)
+        is_full = len(batch) == MAX_REPORTS or size_bytes + len(report.body) > _BATCH_BYTES
+        if batch and (is_full or report.report_id in batch):
+            yield list(batch.values())
+            batch, size_bytes = {}, 0
+        batch[report.report_id] = report
         size_bytes += len(report.body)
     if batch:
-        yield batch
+        yield list(batch.values())

@@ -9,8 +9,7 @@ from pathlib import Path
 
 # Reports carry nothing secret, but what a node measures is nobody else's business.
 _FILE_MODE = 0o600
-_FOLDER_MODE = 0o700
-
+FOLDER_MODE = 0o700
 
 # The longest write of a report on a disk that has gone slow takes a minute; what is older was left by a process that
 # was killed.
@@ -24,9 +23,10 @@ def write_durably(path: Path, content: bytes) -> None:
     Write a file so that after a crash it is either whole or absent: temporary file, fsync, rename, fsync of the folder.
 
     Raises:
-        OSError: the folder cannot be written or the disk is full; nothing is left behind.
+        OSError: the folder cannot be written or the disk is full. No half of it is left behind; where `path` is there
+            now, it is whole, and only whether its name outlives a power cut is unknown.
     """
-    path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    _make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY_SUFFIX}")
     try:
         _write_and_sync(temporary, content)
@@ -59,10 +59,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         # Some network file systems cannot do this for folders; then their server decides.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
             raise
     finally:
         os.close(descriptor)
+
+
+def _make_folder(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    for made in missing:
+        # A folder that is not ours may be closed to reading; then the name of ours in it is the disk's own affair.
+        with contextlib.suppress(OSError):
+            sync_folder(made.parent)
 
 
 def _write_and_sync(path: Path, content: bytes) -> None:

@@ -10,7 +10,11 @@ One bad file never blocks the others, and no folder grows without bound.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import re
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ from pathlib import Path
 from uuid import UUID
 
 from fleetridge import strict_json
-from fleetridge_agent.deliver.durable_file import remove_leftovers, write_durably
+from fleetridge_agent.deliver.durable_file import FOLDER_MODE, remove_leftovers, write_durably
 from fleetridge_agent.errors import SpoolError
 
 log = logging.getLogger(__name__)
@@ -36,6 +40,7 @@ _MAX_FILE_BYTES = 32 * 1024**2
 
 # Wide enough that names sort by number for as long as any disk lives.
 _NUMBER_DIGITS = 12
+_NUMBER = re.compile(f"[0-9]{{{_NUMBER_DIGITS}}}")
 
 _SUFFIX = ".json"
 _REASON_SUFFIX = ".reason.txt"
@@ -57,7 +62,12 @@ class Outgoing:
 
 
 class Spool:
-    """Reports of one state directory that wait for delivery."""
+    """
+    Reports of one state directory that wait for delivery.
+
+    Any number of agents may share it, also on several nodes: no step needs a lock, and what two of them send at once
+    the server stores once.
+    """
 
     def __init__(
         self,
@@ -67,6 +77,7 @@ class Spool:
         max_bytes: int = MAX_BYTES,
         max_set_aside: int = MAX_SET_ASIDE,
     ) -> None:
+        self.state_dir = state_dir
         self.folder = state_dir / "spool"
         self.dead_letters = state_dir / "dead-letter"
         self.quarantine = state_dir / "quarantine"
@@ -76,22 +87,22 @@ class Spool:
 
     def add(self, report_id: str, body: bytes) -> Outgoing:
         """
-        Put a report on disk, dropping the oldest ones where there is no room.
+        Put a report on disk, and drop the oldest ones where that makes too many.
 
         Raises:
-            SpoolError: the state directory cannot be written or the disk is full.
+            SpoolError: the state directory cannot be written or the disk is full; nothing is dropped then.
         """
         try:
-            self._make_room(len(body))
-            path = self.folder / f"{self._next_number():0{_NUMBER_DIGITS}d}-{report_id}{_SUFFIX}"
-            write_durably(path, body)
+            path = _numbered(self.folder, f"{report_id}{_SUFFIX}")
+            _write(path, body)
+            self._drop_oldest(path)
         except OSError as error:
             raise _spool_error(self.folder, error) from error
         return Outgoing(report_id, body, path)
 
     def pending(self) -> Iterator[Outgoing]:
         """
-        Waiting reports, oldest first; what cannot be read as a report is put in quarantine on the way.
+        Waiting reports, oldest first; what is no report is put in quarantine on the way.
 
         Raises:
             SpoolError: the folder cannot be listed.
@@ -127,15 +138,22 @@ class Spool:
 
     def bury(self, outgoing: Outgoing, problem: str) -> None:
         """Move a report that the server will never take to the dead letters, with what the server said of it."""
-        name = outgoing.path.name if outgoing.path is not None else f"{outgoing.report_id}{_SUFFIX}"
         try:
-            write_durably(self.dead_letters / name, outgoing.body)
-            write_durably(self.dead_letters / f"{name}{_REASON_SUFFIX}", problem.encode() + b"\n")
+            letter = self._letter_of(outgoing.report_id)
+            write_durably(letter, outgoing.body)
+            write_durably(letter.with_name(f"{letter.name}{_REASON_SUFFIX}"), problem.encode() + b"\n")
         except OSError as error:
-            log.warning("cannot write %s (%s); %s stays where it is", self.dead_letters, error.strerror, name)
+            where = "is lost" if outgoing.path is None else "stays in the spool"
+            log.warning("cannot write %s (%s); %s %s", self.dead_letters, error.strerror, outgoing.report_id, where)
             return
         self.remove(outgoing)
         _keep_newest(self.dead_letters, self._max_set_aside)
+
+    def _letter_of(self, report_id: str) -> Path:
+        """Dead letter of a report: the one that is there since we were killed in between, else a new one."""
+        name = f"{report_id}{_SUFFIX}"
+        there = (path for path in _files(self.dead_letters) if path.name.endswith(f"-{name}"))
+        return next(there, None) or _numbered(self.dead_letters, name)
 
     def _read(self, path: Path) -> Outgoing | None:
         try:
@@ -143,7 +161,8 @@ class Spool:
         except FileNotFoundError:
             return None  # another process has delivered it meanwhile
         except OSError as error:
-            self._set_aside(path, error.strerror or "unreadable")
+            # It may be whole: another user's, or on a disk or server that recovers.
+            log.warning("cannot read %s (%s); it stays where it is, see whose it is", path, error.strerror)
             return None
         report_id = _report_id(content) if problem is None else None
         if report_id is None:
@@ -153,49 +172,75 @@ class Spool:
 
     def _set_aside(self, path: Path, problem: str) -> None:
         try:
-            self.quarantine.mkdir(parents=True, exist_ok=True)
-            path.replace(self.quarantine / path.name)
+            self.quarantine.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            path.replace(_numbered(self.quarantine, path.name))
+        except FileNotFoundError:
+            return  # another process was first
         except OSError as error:
             log.warning("skipped %s (%s); it cannot be moved away either: %s", path, problem, error.strerror)
             return
         log.warning("moved %s to %s: %s", path.name, self.quarantine, problem)
         _keep_newest(self.quarantine, self._max_set_aside)
 
-    def _next_number(self) -> int:
-        numbers = [path.name.partition("-")[0] for path in _files(self.folder)]
-        return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
-
-    def _make_room(self, incoming_bytes: int) -> None:
+    def _drop_oldest(self, newest: Path) -> None:
         sizes = {path: _size_bytes(path) for path in _files(self.folder)}
-        total, dropped = sum(sizes.values()), 0
-        for path, size in sizes.items():
-            if len(sizes) - dropped < self._max_reports and total + incoming_bytes <= self._max_bytes:
+        total_bytes, count = sum(sizes.values()), len(sizes)
+        for path, size_bytes in sizes.items():
+            if (count <= self._max_reports and total_bytes <= self._max_bytes) or path == newest:
                 break
-            path.unlink(missing_ok=True)
-            total, dropped = total - size, dropped + 1
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("spool %s is full, and %s cannot be dropped: %s", self.folder, path.name, error.strerror)
+                break
+            total_bytes, count = total_bytes - size_bytes, count - 1
+        dropped = len(sizes) - count
         if dropped:
             log.error("spool %s is full: dropped its %d oldest reports; is the server reachable?", self.folder, dropped)
 
 
+def _write(path: Path, body: bytes) -> None:
+    try:
+        write_durably(path, body)
+    except OSError as error:
+        if not path.exists():
+            raise
+        log.warning("%s is written, but a power cut may undo that (%s); see to the disk", path, error.strerror)
+
+
+def _numbered(folder: Path, name: str) -> Path:
+    """Name behind all that are in a folder."""
+    numbers = [path.name.partition("-")[0] for path in _files(folder)]
+    number = 1 + max((int(number) for number in numbers if _NUMBER.fullmatch(number)), default=0)
+    return folder / f"{number:0{_NUMBER_DIGITS}d}-{name}"
+
+
 def _files(folder: Path) -> list[Path]:
     """Report files of a folder by name, which is oldest first; none where there is no folder."""
-    if not folder.is_dir():
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                Path(entry.path)
+                for entry in entries
+                if entry.name.endswith(_SUFFIX) and not entry.is_dir(follow_symlinks=False)
+            )
+    except FileNotFoundError:
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX and not path.is_dir())
 
 
 def _size_bytes(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except FileNotFoundError:
         return 0  # another process has delivered it meanwhile
 
 
 def _content(path: Path) -> tuple[str | None, bytes]:
     """What is wrong with a file before it is read, and its bytes."""
-    if path.is_symlink() or not path.is_file():
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
         return "not a plain file", b""
-    if path.stat().st_size > _MAX_FILE_BYTES:
+    if status.st_size > _MAX_FILE_BYTES:
         return "too large for a report", b""
     return None, path.read_bytes()
 
@@ -211,9 +256,10 @@ def _report_id(content: bytes) -> str | None:
 
 
 def _keep_newest(folder: Path, count: int) -> None:
-    for path in _files(folder)[:-count]:
-        path.unlink(missing_ok=True)
-        path.with_name(f"{path.name}{_REASON_SUFFIX}").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # one file too many does no harm
+        for path in _files(folder)[:-count]:
+            path.unlink(missing_ok=True)
+            path.with_name(f"{path.name}{_REASON_SUFFIX}").unlink(missing_ok=True)
 
 
 def _spool_error(folder: Path, error: OSError) -> SpoolError:

@@ -42,7 +42,20 @@ def test_retry_after_in_the_past_asks_for_no_pause() -> None:
     assert retry_after_s("Sun, 29 Nov 2026 11:00:00 GMT", date=None, now=NOW) == 0.0
 
 
-@pytest.mark.parametrize("header", [None, "", "soon", "-5", "1.5", "٣", "Sun, 99 Nov 2026 11:00:00 GMT"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "soon",
+        "-5",
+        "1.5",
+        "٣",
+        "Sun, 99 Nov 2026 11:00:00 GMT",
+        "Sun, 29 Nov 2026 11:00:00 +99999999999999999",
+        "1 jan 1 0:0:99999999999999999999",
+    ],
+)
 def test_what_is_no_retry_after_asks_for_nothing(header: str | None) -> None:
     assert retry_after_s(header, date=None, now=NOW) is None
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -28,8 +31,9 @@ class Waits:
         self._stop_after = stop_after
 
     def __call__(self, seconds: float) -> bool:
-        """Note a pause."""
-        self.pauses.append(seconds)
+        """Note a pause; none is asked whether to stop."""
+        if seconds:
+            self.pauses.append(seconds)
         return len(self.pauses) >= self._stop_after
 
 
@@ -216,6 +220,88 @@ def test_when_the_first_half_fails_the_second_is_not_tried() -> None:
 
     assert len(wire.requests) == 2
     assert delivery.kept == {report.report_id for report in reports}
+
+
+def _stumbles_over(*bad: str, code: int = 500) -> Reply:
+    def reply(request: httpx.Request) -> httpx.Response:
+        body = gzip.decompress(request.content)
+        return httpx.Response(code) if any(report_id.encode() in body for report_id in bad) else all_created(request)
+
+    return reply
+
+
+@pytest.mark.parametrize("code", [400, 403, 422, 500])
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_one_report_that_a_server_stumbles_over_does_not_hold_up_the_others(code: int, place: int) -> None:
+    reports = outgoing(8)
+    bad = reports[place].report_id
+    delivery = client(Wire(_stumbles_over(bad, code=code))).deliver(reports)
+
+    assert delivery.kept == {bad}
+    assert len(delivery.delivered) == 7
+    assert delivery.go_on
+
+
+def test_a_server_that_stumbles_over_everything_is_asked_a_few_times_more_only() -> None:
+    wire, reports = Wire(status(500)), outgoing(8)
+    delivery = client(wire).deliver(reports)
+
+    assert [len(envelope["reports"]) for envelope in wire.envelopes] == [8, 8, 8, 8, 1, 1, 1]
+    assert delivery.kept == {report.report_id for report in reports}
+    assert not delivery.go_on
+
+
+def test_a_server_that_goes_away_between_two_lone_reports_is_left_alone() -> None:
+    wire, reports = Wire(status(400), all_created, unreachable), outgoing(8)
+    delivery = client(wire).deliver(reports)
+
+    assert len(wire.requests) == 3
+    assert delivery.delivered == {reports[0].report_id}
+    assert not delivery.go_on
+
+
+def test_two_reports_that_no_server_takes_alone_end_the_run() -> None:
+    delivery = client(Wire(status(403))).deliver(outgoing(2))
+
+    assert len(delivery.kept) == 2
+    assert not delivery.go_on
+
+
+class SilentServer:
+    """Answers nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.answers = threading.Event()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Wait, then take everything."""
+        self.asked.set()
+        self.answers.wait()
+        return all_created(request)
+
+
+def test_a_silent_server_is_left_behind_once_the_program_is_to_end(tmp_path: Path) -> None:
+    silent = SilentServer()
+    transport = httpx.MockTransport(silent)
+    on_disk = [replace(report, path=tmp_path / report.report_id) for report in outgoing(2)]
+    delivery = Client(Server("https://f.example"), wait=lambda _: silent.asked.is_set(), transport=transport).deliver(
+        on_disk
+    )
+    silent.answers.set()
+
+    assert delivery.kept == {report.report_id for report in on_disk}
+    assert not delivery.go_on
+    assert "ends before" in delivery.reason
+
+
+def test_a_report_in_memory_is_waited_for_even_then() -> None:
+    silent = SilentServer()
+    threading.Timer(1, silent.answers.set).start()  # longer than what is on disk would be waited for
+    transport = httpx.MockTransport(silent)
+    delivery = Client(Server("https://f.example"), wait=lambda _: True, transport=transport).deliver(outgoing())
+
+    assert len(delivery.delivered) == 1
 
 
 def test_an_answer_without_end_is_cut_off_and_believed_in_nothing() -> None:

@@ -229,3 +229,10 @@ def test_a_report_with_any_other_fault_is_a_dead_letter(errors: Any) -> None:
     decision = decide(Answer(200, json.dumps({"results": listed}).encode()), [ONE])
 
     assert set(decision.dead) == {ONE}
+
+
+@pytest.mark.parametrize(
+    ("status", "singly"), [(400, True), (403, True), (422, True), (500, True), (401, False), (503, False)]
+)
+def test_an_answer_that_one_report_may_be_the_cause_of_is_told_apart(status: int, singly: bool) -> None:
+    assert decide(Answer(status), [ONE, TWO]).singly is singly

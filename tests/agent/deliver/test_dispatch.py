@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +12,9 @@ from fleetridge_agent.deliver import dispatch as dispatch_room
 from fleetridge_agent.deliver.client import Delivery
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
 from fleetridge_agent.deliver.spool import Outgoing, Spool
+from fleetridge_agent.errors import AlreadyRunningError, SpoolError
+from fleetridge_agent.lock import spool_lock
+from support.spools import ids, spooled
 
 
 class Server:
@@ -31,25 +33,16 @@ class Server:
         return Delivery(delivered=frozenset(ids))
 
 
-def add(spool: Spool, count: int, *, padding: int = 0) -> list[Outgoing]:
-    ids = [str(uuid4()) for _ in range(count)]
-    return [
-        spool.add(report_id, json.dumps({"report_id": report_id, "p": "x" * padding}).encode()) for report_id in ids
-    ]
-
-
-def ids(reports: Sequence[Outgoing]) -> list[str]:
-    return [report.report_id for report in reports]
-
-
-def dispatched(server: Server, spool: Spool, fresh: Sequence[Outgoing] = (), *, stopped: bool = False) -> Tally:
+def dispatched(
+    server: Server, spool: Spool, fresh: Sequence[Outgoing] | None = None, *, stopped: bool = False
+) -> Tally:
     return dispatch(server.deliver, spool, fresh, is_stopped=lambda: stopped)
 
 
 def test_fresh_reports_go_first_in_a_call_of_their_own(tmp_path: Path) -> None:
     spool, server = Spool(tmp_path), Server()
-    waiting = add(spool, 3)
-    fresh = add(spool, 2)
+    waiting = spooled(spool, 3)
+    fresh = spooled(spool, 2)
     tally = dispatched(server, spool, fresh)
 
     assert server.calls == [ids(fresh), ids(waiting)]
@@ -59,7 +52,7 @@ def test_fresh_reports_go_first_in_a_call_of_their_own(tmp_path: Path) -> None:
 def test_what_waits_goes_in_calls_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch_room, "_BATCH_BYTES", 2500)
     spool, server = Spool(tmp_path), Server()
-    waiting = add(spool, 5, padding=1000)
+    waiting = spooled(spool, 5, padding=1000)
     dispatched(server, spool)
 
     assert server.calls == [ids(waiting[:2]), ids(waiting[2:4]), ids(waiting[4:])]
@@ -68,7 +61,7 @@ def test_what_waits_goes_in_calls_of_bounded_size(tmp_path: Path, monkeypatch: p
 def test_what_waits_goes_in_calls_of_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch_room, "MAX_REPORTS", 2)
     spool, server = Spool(tmp_path), Server()
-    add(spool, 5)
+    spooled(spool, 5)
     dispatched(server, spool)
 
     assert [len(call) for call in server.calls] == [2, 2, 1]
@@ -77,7 +70,7 @@ def test_what_waits_goes_in_calls_of_a_bounded_number(tmp_path: Path, monkeypatc
 def test_a_server_that_is_not_there_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch_room, "MAX_REPORTS", 1)
     spool, server = Spool(tmp_path), Server(fails_from=2)
-    add(spool, 4)
+    spooled(spool, 4)
     tally = dispatched(server, spool)
 
     assert len(server.calls) == 2
@@ -86,12 +79,75 @@ def test_a_server_that_is_not_there_is_asked_once(tmp_path: Path, monkeypatch: p
 
 def test_after_a_signal_only_the_fresh_reports_are_tried(tmp_path: Path) -> None:
     spool, server = Spool(tmp_path), Server()
-    add(spool, 2)
-    fresh = add(spool, 1)
+    spooled(spool, 2)
+    fresh = spooled(spool, 1)
     tally = dispatched(server, spool, fresh, stopped=True)
 
     assert server.calls == [ids(fresh)]
     assert tally == Tally(delivered=1, waiting=2)
+
+
+def test_two_files_of_one_report_go_in_calls_of_their_own(tmp_path: Path) -> None:
+    spool, server = Spool(tmp_path), Server()
+    (report,) = spooled(spool)
+    spool.add(report.report_id, report.body + b" ")
+    dispatched(server, spool)
+
+    assert server.calls == [[report.report_id], [report.report_id]]
+
+
+def test_what_another_agent_is_delivering_is_left_to_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spool, server = Spool(tmp_path), Server()
+    spooled(spool, 2)
+    fresh = spooled(spool)
+    with spool_lock(tmp_path):
+        tally = dispatched(server, spool, fresh)
+
+    assert server.calls == [ids(fresh)]
+    assert tally == Tally(delivered=1, waiting=2)
+    assert "another fleetridge-agent" in caplog.text
+
+
+def test_a_flush_that_finds_another_agent_at_it_says_so(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spooled(spool)
+
+    with spool_lock(tmp_path), pytest.raises(AlreadyRunningError, match="delivery"):
+        dispatched(Server(), spool)
+
+
+def test_a_run_that_sends_nothing_itself_leaves_the_spool_to_another_agent_too(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spooled(spool)
+    with spool_lock(tmp_path):
+        tally = dispatched(Server(), spool, [])
+
+    assert tally == Tally(waiting=1)
+
+
+def test_a_flush_of_a_spool_that_cannot_be_listed_says_so(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("in the way")
+
+    with pytest.raises(SpoolError, match="--state-dir"):
+        dispatched(Server(), Spool(tmp_path))
+
+
+def test_the_spool_is_free_for_others_once_a_dispatch_has_ended_early(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spooled(spool)
+    dispatched(Server(fails_from=1), spool)
+
+    assert dispatched(Server(), spool) == Tally(delivered=1)
+
+
+def test_agents_that_share_a_spool_lose_nothing_whoever_delivers(tmp_path: Path) -> None:
+    one, other, server = Spool(tmp_path), Spool(tmp_path), Server()
+    ours, theirs = spooled(one, 2), spooled(other, 2)
+    dispatched(server, one, ours)
+    tally = dispatched(server, other, theirs)
+
+    assert {report_id for call in server.calls for report_id in call} == set(ids([*ours, *theirs]))
+    assert tally.waiting == 0
 
 
 def test_a_report_in_memory_that_is_not_delivered_is_lost(tmp_path: Path) -> None:
