@@ -2,7 +2,7 @@
 The command `fleetridge-agent`.
 
 Results go to standard output, progress and logs to standard error. Exit codes: 0 done, 1 failed, 2 called wrongly,
-3 no device, 4 skipped, 5 the server will never take a report.
+3 no device, 4 skipped, 5 the server will never take a report; `check` and `doctor` have codes of their own.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import fleetridge
+from fleetridge_agent.commands.check import CheckCode, check
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.daemon import daemon
+from fleetridge_agent.commands.doctor import doctor
 from fleetridge_agent.commands.flush import flush
 from fleetridge_agent.commands.run import run
 from fleetridge_agent.commands.sweep import sweep
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Setting, Source, add_all
-from fleetridge_agent.errors import AgentError, ExitCode
-from fleetridge_agent.log import configure
+from fleetridge_agent.config.variables import unknown_variables
+from fleetridge_agent.errors import AgentError, ExitCode, UsageError
+from fleetridge_agent.log import configure, strays_logged
 from fleetridge_agent.stop import stopping_on_signals
 
 log = logging.getLogger(__name__)
 
-Command = Callable[[Context], ExitCode]
+Command = Callable[[Context], int]
 
 _PROGRAM = "fleetridge-agent"
 
@@ -37,31 +42,47 @@ _EXIT_CODES = (
     "5 the server will never take a report."
 )
 
+_EXIT_CODES_OF_CHECK = "Exit codes: 0 ok, 1 degraded, 2 unknown; whatever goes wrong is unknown."
+_EXIT_CODES_OF_DOCTOR = "Exit codes: 0 nothing stands in the way of measuring and delivering, 1 something does."
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
-    source = Source(_parser().parse_args(arguments), os.environ)
-    configure(sys.stderr, log_format="text", environ=source.environ)
+
+def main(arguments: Sequence[str] | None = None, carry_out: Command | None = None) -> int:
+    """
+    Run one command; its exit code.
+
+    Args:
+        arguments: of the command line, by default this process's own.
+        carry_out: what to do with the settings that they give, in place of the command that they name.
+    """
+    configure(sys.stderr, log_format="auto", environ=os.environ)
+    failed: int = ExitCode.FAILED
     try:
-        return _ended(source)
+        with strays_logged():
+            source = Source(_parser().parse_args(arguments), os.environ)
+            command: Command = carry_out or source.options.command
+            if command is check:
+                failed = CheckCode.UNKNOWN  # 1 would accuse the node of what went wrong here
+            return _ended(source, command, failed=failed)
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
         return error.exit_code
     except BrokenPipeError:
         # Whoever read the results has gone; nothing more can be said, also not when Python closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
+        return failed
     except KeyboardInterrupt:
         log.error("interrupted")  # noqa: TRY400 # as the user asked
-        return ExitCode.FAILED
+        return failed
     except Exception:
         log.exception("something went wrong that nobody expected; please report it with these lines")
-        return ExitCode.FAILED
+        return failed
 
 
-def _ended(source: Source) -> ExitCode:
+def _ended(source: Source, command: Command, *, failed: int) -> int:
     """Run the command until it ends or is ended by a signal."""
     progress = configure(sys.stderr, log_format=options.LOG_FORMAT.required(source), environ=source.environ)
+    for variable in unknown_variables(source.environ):
+        log.warning("%s", variable)
     with stopping_on_signals() as stop:
         context = Context(
             source=source,
@@ -72,21 +93,36 @@ def _ended(source: Source) -> ExitCode:
             is_attended=sys.stderr.isatty(),
             columns=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
         )
-        command: Command = source.options.command
         code = command(context)
         progress.clear()
-    return ExitCode.FAILED if stop.is_asked and code is ExitCode.DONE else code
+    # A signal is how a daemon ends; anything else has then not done what it was asked for.
+    is_cut_short = stop.is_asked and command is not daemon
+    return failed if is_cut_short and code == ExitCode.DONE else code
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line as everything else is said: in the log, in its format."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=_PROGRAM, description="Measures the roofline of the gpus of this node.", epilog=_EXIT_CODES
-    )
+    parser = _Parser(prog=_PROGRAM, description="Measures the roofline of the gpus of this node.", epilog=_EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {fleetridge.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add(commands, "sweep", sweep, "measure here and print", _SWEEP)
     _add(commands, "run", run, "measure every gpu of the node and deliver the reports", _RUN)
+    _add(commands, "daemon", daemon, "measure every gpu of the node again and again, whenever it is idle", _DAEMON)
     _add(commands, "flush", flush, "deliver what earlier runs left behind", _FLUSH)
+    _add(
+        commands, "check", check, "say in one line whether the gpus are as fast as they should be", _CHECK
+    ).epilog = _EXIT_CODES_OF_CHECK
+    examining = _add(
+        commands, "doctor", doctor, "say what stands in the way of measuring and delivering, and what to do", _DOCTOR
+    )
+    examining.epilog = _EXIT_CODES_OF_DOCTOR
+    examining.add_argument("--json", dest="as_json", action="store_true", help="Print one JSON object instead of text.")
     return parser
 
 
@@ -99,25 +135,46 @@ _SWEEP: _Groups = (
     ("surroundings", options.COMMON),
 )
 _RUN: _Groups = (
+    ("the node as a whole", options.NODE_WIDE),
+    ("waiting", (options.WAIT,)),
+    ("delivering", options.DELIVERING),
+    ("this node", options.NAMING),
+    ("measuring", options.MEASURING),
+    ("surroundings", options.COMMON),
+)
+_DAEMON: _Groups = (
+    ("rounds", options.ROUNDS),
+    ("the node as a whole", options.NODE_WIDE),
     ("delivering", options.DELIVERING),
     ("this node", options.NAMING),
     ("measuring", options.MEASURING),
     ("surroundings", options.COMMON),
 )
 _FLUSH: _Groups = (("delivering", options.DELIVERING), ("surroundings", options.COMMON))
+_CHECK: _Groups = (
+    ("checking", (*options.CHECKING, *options.CHECKED)),
+    ("delivering", options.DELIVERING),
+    ("this node", options.NAMING),
+    ("surroundings", options.COMMON),
+)
+# Those that say what is printed and where to are nobody's trouble.
+_DOCTOR: _Groups = (
+    ("settings to look at", [setting for setting in options.every_setting() if setting not in options.SHOWING]),
+)
 
 
 def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[_Parser],
     name: str,
     command: Command,
     summary: str,
     groups: _Groups,
-) -> None:
+) -> _Parser:
     parser = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.", epilog=_EXIT_CODES)
     parser.set_defaults(command=command)
     for title, settings in groups:
         add_all(parser, title, settings)
+    return parser
 
 
 if __name__ == "__main__":

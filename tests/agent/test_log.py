@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
+import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
 
-from fleetridge_agent.log import LOGGER, ProgressLine, configure
+from fleetridge_agent.log import LOGGER, LogFormat, ProgressLine, configure, strays_logged
 
 log = logging.getLogger(f"{LOGGER}.test")
 
@@ -126,3 +129,122 @@ def test_a_progress_text_wider_than_the_terminal_is_shortened(monkeypatch: pytes
     ProgressLine(terminal, enabled=True).show("x" * 100)
 
     assert len(terminal.getvalue().removeprefix("\r\x1b[K")) == 19
+
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("stream", "log_format", "environ", "is_json"),
+    [
+        (io.StringIO(), "auto", POD, True),
+        (io.StringIO(), "auto", {}, False),
+        (Terminal(), "auto", POD, False),
+        (io.StringIO(), "text", POD, False),
+        (Terminal(), "json", {}, True),
+    ],
+)
+def test_logs_are_for_programs_where_asked_for_and_by_themselves_in_a_pod_that_nobody_watches(
+    stream: io.StringIO, log_format: LogFormat, environ: dict[str, str], is_json: bool
+) -> None:
+    configure(stream, log_format=log_format, environ=environ)
+    log.info("measuring")
+
+    assert stream.getvalue().startswith("{") == is_json
+
+
+def entries(stream: io.StringIO) -> list[dict[str, str]]:
+    return [json.loads(line) for line in lines(stream)]
+
+
+def test_a_warning_of_a_library_is_a_line_like_any_other() -> None:
+    stream = io.StringIO()
+    configure(stream, log_format="json", environ={})
+    with strays_logged():
+        warnings.simplefilter("always")
+        warnings.warn("this is\nold", DeprecationWarning, stacklevel=1)
+
+    assert entries(stream)[0]["message"].startswith("DeprecationWarning: this is\nold (")
+
+
+def test_a_library_that_logs_trouble_is_heard_and_one_that_chats_is_not() -> None:
+    stream = io.StringIO()
+    configure(stream, log_format="json", environ={})
+    with strays_logged():
+        logging.getLogger("some.library").info("HTTP/1.1 200")
+        logging.getLogger("some.library").warning("retrying")
+
+    assert [entry["message"] for entry in entries(stream)] == ["retrying"]
+
+
+def test_what_breaks_in_a_thread_is_a_line_with_its_traceback() -> None:
+    stream = io.StringIO()
+    configure(stream, log_format="json", environ={})
+    with strays_logged():
+        thread = threading.Thread(target=lambda: int("gone wrong"))
+        thread.start()
+        thread.join()
+
+    assert "ValueError: invalid literal" in entries(stream)[0]["exception"]
+
+
+def test_what_breaks_while_it_is_cleared_away_is_a_line_too() -> None:
+    class Stubborn:
+        def __del__(self) -> None:
+            raise ValueError("will not go")
+
+    stream = io.StringIO()
+    configure(stream, log_format="json", environ={})
+    with strays_logged():
+        Stubborn()
+
+    assert "will not go" in entries(stream)[0]["exception"]
+
+
+def test_strays_go_their_own_way_again_afterwards() -> None:
+    before = (warnings.showwarning, threading.excepthook, sys.unraisablehook, list(logging.root.handlers))
+    with strays_logged():
+        pass
+
+    assert (warnings.showwarning, threading.excepthook, sys.unraisablehook, list(logging.root.handlers)) == before
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_line_that_cannot_be_put_together_says_so_in_the_same_format(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    configure(stream, log_format=log_format, environ={})
+    log.warning("%d gpus", "many")
+
+    (line,) = lines(stream)
+    said = json.loads(line)["message"] if log_format == "json" else line.removeprefix("error: ")
+    assert said == "a line of the log could not be put together: '%d gpus'"
+
+
+def test_half_a_character_in_a_name_cannot_break_a_line_for_programs() -> None:
+    """A name of the file system that is no UTF-8 reaches Python as lone surrogates, which no stream can encode."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+    configure(stream, log_format="json", environ={})
+    log.warning("node %s", "n\udcff\x1b[2J\u2028{}")
+
+    assert json.loads(raw.getvalue())["message"] == "node n\udcff\x1b[2J\u2028{}"
+    assert raw.getvalue().isascii()
+    assert b"\x1b" not in raw.getvalue()
+
+
+def test_a_traceback_cannot_pass_for_lines_of_the_log() -> None:
+    stream = io.StringIO()
+    configure(stream, log_format="text", environ={})
+    log.error("unexpected", exc_info=ValueError("bad\nerror: all lost\x1b[2J"))
+
+    assert lines(stream)[0] == "error: unexpected"
+    assert lines(stream)[1:] == ["  ValueError: bad", r"  error: all lost\x1b[2J"]
+
+
+def test_nobody_to_read_the_log_is_no_reason_to_break() -> None:
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    configure(Gone(), log_format="text", environ={})
+    log.warning("said to nobody")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from fleetridge.report import Node
 from fleetridge.report.model import MAX_POINTS
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.settings import Setting, Source
 from fleetridge_agent.config.state_dir import default_state_dir
 from fleetridge_agent.config.token_file import read_token
 from fleetridge_agent.deliver.client import Server, server_at
@@ -117,6 +118,7 @@ def server_of(source: Source) -> Server:
         url,
         token=None if token_file is None else read_token(token_file),
         allow_plain_http=bool(options.ALLOW_PLAIN_HTTP.value(source)),
+        ca_file=options.CA_FILE.value(source),
     )
 
 
@@ -144,13 +146,15 @@ def state_dir(source: Source, *, is_root: bool, home: Path) -> Path:
     return default_state_dir(source.environ, is_root=is_root, home=home) if named is None else named
 
 
-def arguments_of(command: str, source: Source) -> tuple[str, ...]:
+def arguments_of(
+    command: str, source: Source, settings: Sequence[Setting[object]] = options.MEASURING
+) -> tuple[str, ...]:
     """
     The command line as a report repeats it: the command and what was chosen of the measuring, by option or variable.
 
     Paths, addresses and names stay out, as they may say more than a measurement needs to.
     """
-    chosen = [(setting, setting.given(source)) for setting in options.MEASURING]
+    chosen = [(setting, setting.given(source)) for setting in settings]
     words = [
         word
         for setting, text in chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +11,9 @@ from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE
 from fleetridge_agent.config.settings import (
     Setting,
+    duration,
     one_of,
+    per_cent,
     plain_text,
     positive_number,
     some,
@@ -26,11 +29,22 @@ from fleetridge_agent.measure.sweep_options import Mode, Profile
 # The report counts dimensions and repetitions in 32 bits.
 _INT32_MAX = 2**31 - 1
 
+# A quick sweep of one gpu takes less, and whoever wants more than that wants a monitor.
+_SHORTEST_INTERVAL = timedelta(minutes=1)
+
 
 def _path(text: str) -> Path:
     if not text.strip():
         raise ValueError("give a path")
     return Path(text).expanduser()
+
+
+def _interval(text: str) -> timedelta:
+    """Time from one round to the next, no shorter than a round may last."""
+    interval = duration(text)
+    if interval < _SHORTEST_INTERVAL:
+        raise ValueError(f"{text} is too short for a round; give at least 1m")
+    return interval
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -145,7 +159,62 @@ ALLOW_PLAIN_HTTP = Setting(
     "allow-plain-http", switch, "Send the token over plain http beyond this machine.", "no", is_switch=True
 )
 
-DELIVERING: tuple[Setting[object], ...] = (SERVER, TOKEN_FILE, ALLOW_PLAIN_HTTP)
+CA_FILE = Setting(
+    "ca-file",
+    _path,
+    "Certificates (PEM) of the authorities to believe, in place of the usual ones.",
+    metavar="PATH",
+)
+
+EVERY = Setting("every", _interval, "From one round to the next.", "24h", "TIME")
+JITTER = Setting(
+    "jitter",
+    duration,
+    "Over how long the nodes of a fleet spread their first rounds, and those after an outage; each has a place of its "
+    "own in it.",
+    "2h",
+    "TIME",
+)
+
+ROUNDS: tuple[Setting[object], ...] = (EVERY, JITTER)
+
+# Four times what the longest sweep (`--profile full`) takes on a large gpu; slower gpus repeat less.
+LIMIT = Setting("limit", duration, "Time that one gpu may take; then its process is ended.", "15m", "TIME")
+ALL_AT_ONCE = Setting(
+    "all-at-once",
+    switch,
+    "Then measure all gpus once more, at the same time, as they share the node's power and air. Those reports are "
+    "compared only with their like.",
+    "no",
+    is_switch=True,
+)
+
+NODE_WIDE: tuple[Setting[object], ...] = (LIMIT, ALL_AT_ONCE)
+
+WAIT = Setting(
+    "wait",
+    duration,
+    "How long to wait for gpus that somebody uses; those that nobody uses are measured first.",
+    "0s",
+    "TIME",
+)
+
+DELIVERING: tuple[Setting[object], ...] = (SERVER, TOKEN_FILE, CA_FILE, ALLOW_PLAIN_HTTP)
+
+MAX_AGE = Setting(
+    "max-age",
+    duration,
+    "Answer from the last verdict on this node if it is no older; no gpu is touched.",
+    metavar="TIME",
+)
+BASELINE = Setting("baseline", _path, "Hold against this file instead of the fleet.", metavar="PATH")
+SAVE_BASELINE = Setting("save-baseline", _path, "Measure and keep the result as a baseline here.", metavar="PATH")
+TOLERANCE = Setting(
+    "tolerance", per_cent, "Loss against the baseline from which on a gpu is degraded.", "3%", "PERCENT"
+)
+
+CHECKED: tuple[Setting[object], ...] = (DEVICE, GPUS, DTYPE)
+CHECKING: tuple[Setting[object], ...] = (MAX_AGE, BASELINE, SAVE_BASELINE, TOLERANCE)
 
 STATE_DIR = Setting(
     "state-dir",
@@ -154,6 +223,17 @@ STATE_DIR = Setting(
     "~/.local/state/fleetridge.",
     metavar="PATH",
 )
-LOG_FORMAT = Setting("log-format", one_of(*_LOG_FORMATS), "Logs for people or for programs.", "text", "text|json")
+LOG_FORMAT = Setting(
+    "log-format",
+    one_of(*_LOG_FORMATS),
+    "Logs for people (text) or for programs (json, one object a line); auto is json in a pod without a terminal.",
+    "auto",
+    "auto|text|json",
+)
 
 COMMON: tuple[Setting[object], ...] = (STATE_DIR, LOG_FORMAT)
+
+
+def every_setting() -> tuple[Setting[object], ...]:
+    """All settings of all commands, in the order of this file."""
+    return tuple(value for value in globals().values() if isinstance(value, Setting))

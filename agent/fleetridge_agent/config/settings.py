@@ -8,8 +8,10 @@ value is answered with the name of whichever gave it.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 from fleetridge.strict_json import printable_problem
@@ -23,6 +25,12 @@ _PREFIX = "FLEETRIDGE_"
 
 # As many values as a report repeats of one option.
 MANY = 1024
+
+_PER_CENT = 100
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smhd])")
+_SECONDS_OF_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_S = 365 * _SECONDS_OF_UNIT["d"]
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
@@ -81,7 +89,7 @@ class Setting(Generic[T_co]):
 
     def given(self, source: Source) -> str | None:
         """Text that the option or a variable gives, None where neither does."""
-        return self._named_text(source)[1]
+        return self.origin(source)[1]
 
     def value(self, source: Source) -> T_co | None:
         """
@@ -90,7 +98,7 @@ class Setting(Generic[T_co]):
         Raises:
             UsageError: the text cannot be read; the message begins with the option or variable that gave it.
         """
-        name, text = self._named_text(source)
+        name, text = self.origin(source)
         text = self.default if text is None else text
         if text is None:
             return None
@@ -111,7 +119,8 @@ class Setting(Generic[T_co]):
             raise UsageError(f"{self.option} is needed; give it or set {self.variable}")
         return value
 
-    def _named_text(self, source: Source) -> tuple[str, str | None]:
+    def origin(self, source: Source) -> tuple[str, str | None]:
+        """The option or variable that gives this setting, and its text; the option and None where neither does."""
         typed = getattr(source.options, self.name.replace("-", "_"), None)
         if typed is not None:
             return self.option, ("," if self.repeats else " ").join(typed) if isinstance(typed, list) else typed
@@ -197,6 +206,39 @@ def positive_number(text: str) -> float:
     if not 0 < value < float("inf"):
         raise ValueError(f"{text} is not a number above zero")
     return value
+
+
+def per_cent(text: str) -> float:
+    """
+    Reader of a share in per cent ("3%", "3 %" or "3") as a fraction.
+
+    Raises:
+        ValueError: it is none, or not between 0 and 100 %.
+    """
+    digits = text.strip().removesuffix("%").strip()
+    try:
+        share = float(digits) / _PER_CENT
+    except ValueError:
+        raise ValueError(f"{text!r} is no share; give one such as 3%") from None
+    if not 0 < share < 1:
+        raise ValueError(f"{text} is not between 0 and 100 %")
+    return share
+
+
+def duration(text: str) -> timedelta:
+    """
+    Reader of a length of time: a number and one of s, m, h, d, such as "90s" or "24h".
+
+    Raises:
+        ValueError: it is none, or longer than a year.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no length of time; give a number with s, m, h or d, such as 30m or 24h")
+    seconds = float(found[1]) * _SECONDS_OF_UNIT[found[2]]
+    if seconds > _LONGEST_S:
+        raise ValueError(f"{text} is longer than 365d")
+    return timedelta(seconds=seconds)
 
 
 def plain_text(text: str) -> str:

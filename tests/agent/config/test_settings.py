@@ -115,3 +115,25 @@ def test_help_names_variable_and_default() -> None:
     settings.add_all(parser, "settings", (REPS,))
 
     assert "[FLEETRIDGE_REPS; default: 25]" in " ".join(parser.format_help().split())
+
+
+@pytest.mark.parametrize(("text", "value"), [("3%", 0.03), ("3 %", 0.03), ("3", 0.03), ("0.5%", 0.005), ("99%", 0.99)])
+def test_a_share_is_given_in_per_cent(text: str, value: float) -> None:
+    assert settings.per_cent(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["0", "-1%", "100%", "nan", "inf", "", "%", "3 percent", "1e-400"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="%"):
+        settings.per_cent(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("24h", 86400), ("1.5 d", 129600)])
+def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: int) -> None:
+    assert settings.duration(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["24", "h", "-1h", "1w", "1h30m", "999999999d", "1e3s", "∞h", "٣h"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no length of time|longer than 365d"):
+        settings.duration(text)

@@ -1,0 +1,98 @@
+"""The edge to the server: asks once how fast the gpus of a device are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from pydantic_core import from_json
+
+from fleetridge import __version__
+from fleetridge.terminal_text import shortened, visible
+from fleetridge_agent.deliver.client import Server, open_http
+from fleetridge_agent.errors import AgentError
+
+# A preflight has seconds; a server that needs longer is as good as none, as the last band is on disk.
+_TIMEOUTS = httpx.Timeout(connect=3.0, read=10.0, write=5.0, pool=3.0)
+_DEADLINE_S = 15.0
+
+# Bands of some hundred cohorts and one gpu take some hundred kilobytes.
+_MOST_BYTES = 8 * 1024**2
+
+_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 200, 401, 403, 404
+_UNKNOWN_DEVICE = "unknown_device"
+
+_LONGEST_CAUSE = 200
+
+_REMEDY: Mapping[int, str] = {
+    _UNAUTHORIZED: "the token is missing, wrong, expired or revoked; check --token-file",
+    _FORBIDDEN: "the token may not read; give one with the scope `read` beside `ingest`",
+    _NOT_FOUND: "there is no fleetridge server at this address; check --server",
+}
+
+
+class NoAnswerError(AgentError):
+    """The server could not be asked; the message says why."""
+
+    reason = "no_answer"
+
+
+class UnknownDeviceError(NoAnswerError):
+    """The server has no gpu of this device."""
+
+
+def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport | None = None) -> Mapping[str, Any]:
+    """
+    Answer to `GET /devices/{name}/ridge` with as few gpus as can be asked for.
+
+    Raises:
+        NoAnswerError: there was none, or not one of this shape.
+        UsageError: certificates or a proxy cannot be used.
+    """
+    url = f"{server.url}/devices/{quote(device, safe='')}/ridge"
+    headers = {"User-Agent": f"fleetridge-agent/{__version__}", "Accept": "application/json"}
+    if server.token:
+        headers["Authorization"] = f"Bearer {server.token}"
+    try:
+        with (
+            open_http(server, headers=headers, timeouts=_TIMEOUTS, transport=transport) as http,
+            http.stream("GET", url, params={"limit": 1}) as response,
+        ):
+            return _read(response.status_code, b"".join(_bounded(response.iter_bytes())), device)
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        cause = shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
+        raise NoAnswerError(f"{server.url} cannot be reached ({cause}); check --server and the network") from error
+
+
+def _read(status: int, body: bytes, device: str) -> Mapping[str, Any]:
+    content = _json(body)
+    if status == _NOT_FOUND and content.get("code") == _UNKNOWN_DEVICE:
+        raise UnknownDeviceError(f"the server has no gpu of the device {device!r} yet; let `run` report some first")
+    if status != _OK:
+        remedy = _REMEDY.get(status, "see the server's log")
+        raise NoAnswerError(f"the server answered {status}: {remedy}")
+    if not isinstance(content.get("ridges"), list) or not isinstance(content.get("bandwidths"), list):
+        raise NoAnswerError(
+            "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
+        )
+    return content
+
+
+def _json(body: bytes) -> Mapping[str, Any]:
+    try:
+        content = from_json(body, allow_inf_nan=False)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    received_bytes, deadline = 0, time.monotonic() + _DEADLINE_S
+    for chunk in chunks:
+        received_bytes += len(chunk)
+        if received_bytes > _MOST_BYTES or time.monotonic() > deadline:
+            return
+        yield chunk

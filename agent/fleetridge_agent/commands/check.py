@@ -1,0 +1,241 @@
+"""`fleetridge-agent check`: a preflight of seconds, one line and an exit code for schedulers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from fleetridge.report import Report
+from fleetridge_agent.checking.baseline import baseline_of, read_baseline, save_baseline
+from fleetridge_agent.checking.judging import confirmed, judged
+from fleetridge_agent.checking.last_verdict import read_last, still_holding
+from fleetridge_agent.checking.verdict import GpuVerdict, State, worst_state
+from fleetridge_agent.checking.verdict_line import verdict_line
+from fleetridge_agent.checking.yardstick import ByBaseline, Held, Yardstick
+from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.outbox import Outbox
+from fleetridge_agent.commands.verdicts import by_fleet, held_against, keep_verdicts, now, say_verdict
+from fleetridge_agent.config import choices, options
+from fleetridge_agent.deliver.client import Server
+from fleetridge_agent.errors import AgentError, MigWithoutSliceError, NoDeviceError, UsageError
+from fleetridge_agent.measure.measuring import Assignment, Measured, refused, start_run
+from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.measure.targets import ALL, Target, targets, without_slice
+from fleetridge_agent.worker.station import Station
+
+log = logging.getLogger(__name__)
+
+# A quick sweep takes six seconds, and the import of torch from a cold network file system half a minute.
+_LIMIT_S = 120.0
+
+
+class CheckCode(IntEnum):
+    """What a check ends with, as node-problem-detector reads it; whatever else a program ends with is unknown too."""
+
+    OK = 0
+    DEGRADED = 1
+    UNKNOWN = 2
+
+
+_CODE: dict[State, CheckCode] = {
+    "ok": CheckCode.OK,
+    "degraded": CheckCode.DEGRADED,
+    "unknown": CheckCode.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """
+    What a check that measures was told.
+
+    Attributes:
+        save_to: where a baseline is to be made; then nothing is held against anything.
+    """
+
+    assignment: Assignment
+    server: Server | None
+    baseline: Path | None
+    save_to: Path | None
+
+
+def check(context: Context) -> CheckCode:
+    """
+    Say in one line whether the gpus of this node are as fast as they should be.
+
+    Whatever goes wrong on the way is unknown: neither is the node accused of it nor is it ever taken for health.
+    """
+    try:
+        max_age = options.MAX_AGE.value(context.source)
+        state = _measured_now(context) if max_age is None else _from_last(context)
+    except BrokenPipeError:
+        raise
+    except AgentError as error:
+        log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
+        state = _said(context, (), trouble=error.reason)
+    except KeyboardInterrupt:
+        state = _said(context, (), trouble="interrupted")
+    except Exception as error:
+        log.exception("something went wrong that nobody expected; please report it with these lines")
+        state = _said(context, (), trouble=f"crashed: {type(error).__name__}")
+    return _CODE[state]
+
+
+def _from_last(context: Context) -> State:
+    """The last verdict, if it is young enough; no gpu is touched and no library of a driver loaded."""
+    source = context.source
+    if options.BASELINE.given(source) or options.SAVE_BASELINE.given(source):
+        raise UsageError("--max-age: answers from the last verdict and measures nothing; leave --baseline out")
+    last = read_last(context.state_dir, choices.node_of(source).name or "")
+    if last is None:
+        log.warning("there is no verdict on this node in %s; `check` and `run` leave one there", context.state_dir)
+        return _said(context, (), trouble="never checked")
+    chosen, moment = options.GPUS.value(source), now()
+    verdicts = still_holding(
+        last,
+        max_age=options.MAX_AGE.required(source),
+        now=moment,
+        chosen=None if chosen is None or ALL in chosen else chosen,
+    )
+    for verdict in verdicts:
+        say_verdict(verdict)
+    oldest = max((moment - verdict.judged_at for verdict in verdicts), default=None)
+    context.emit(f"{verdict_line(verdicts, trouble=last.trouble or 'no such gpu', old=oldest)}\n")
+    return worst_state(verdict.state for verdict in verdicts)
+
+
+def _measured_now(context: Context) -> State:
+    plan = _plan(context)
+    outbox = Outbox(context.state_dir, plan.server, context.stop)
+    sweeps = _Sweeps(context, plan.assignment, outbox)
+    try:
+        state = (
+            _held_up(context, plan, sweeps) if plan.save_to is None else _baseline_made(context, plan.save_to, sweeps)
+        )
+    except NoDeviceError as error:
+        outbox.add(refused(plan.assignment, error).report)
+        keep_verdicts(context, plan.assignment.node, (), trouble=error.reason)
+        state = _said(context, (), trouble=error.reason)
+    outbox.deliver_once()
+    return state
+
+
+def _plan(context: Context) -> _Plan:
+    source = context.source
+    kind = choices.device_kind(source)
+    baseline, save_to = options.BASELINE.value(source), options.SAVE_BASELINE.value(source)
+    if baseline is not None and save_to is not None:
+        raise UsageError("--baseline, --save-baseline: give one of the two; a baseline is not held against another")
+    return _Plan(
+        assignment=Assignment(
+            run=start_run("check", kind, source.environ),
+            node=choices.node_of(source),
+            # The judged roofs as every profile measures them; options that change how are not even looked at.
+            options=SweepOptions(profile="quick", dtypes=options.DTYPE.value(source) or ()),
+            arguments=choices.arguments_of("check", source, options.CHECKED),
+            state_dir=context.state_dir,
+        ),
+        server=None if options.SERVER.given(source) is None else choices.server_of(source),
+        baseline=baseline,
+        save_to=save_to,
+    )
+
+
+class _Sweeps:
+    """Quick sweeps of the gpus that were chosen, each report on disk before the next is begun."""
+
+    def __init__(self, context: Context, assignment: Assignment, outbox: Outbox) -> None:
+        self._context = context
+        self._assignment = assignment
+        self.outbox = outbox
+        self._prefix = ""
+        self._station = Station(_LIMIT_S, self._show, context.stop)
+
+    def all(self) -> Iterator[tuple[Target, Report]]:
+        """
+        Every gpu once.
+
+        Raises:
+            NoDeviceError: there is none.
+        """
+        source = self._context.source
+        kind, chosen = choices.device_kind(source), options.GPUS.value(source)
+        unusable = without_slice(kind, chosen)
+        try:
+            gpus = targets(kind, chosen, default=(ALL,), but={card for card, _ in unusable})
+        except MigWithoutSliceError:
+            if not unusable:
+                raise
+            gpus = ()
+        for card, error in unusable:
+            yield card, self._handed_in(refused(self._assignment, error, card))
+        for number, target in enumerate(gpus, start=1):
+            self._prefix = f"gpu {number} of {len(gpus)}, "
+            yield target, self._one(target)
+
+    def again(self, target: Target) -> Report:
+        """One of them once more."""
+        self._prefix = "once more, "
+        return self._one(target)
+
+    def _one(self, target: Target) -> Report:
+        return self._handed_in(self._station.measure(target, self._assignment))
+
+    def _handed_in(self, measured: Measured) -> Report:
+        self.outbox.add(measured.report)
+        return measured.report
+
+    def _show(self, _: Target, progress: Progress) -> None:
+        self._context.on_progress(self._prefix)(progress)
+
+
+def _held_up(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
+    yardstick = _yardstick(context, plan)
+    verdicts = tuple(_verdict(context, target, report, yardstick, sweeps) for target, report in sweeps.all())
+    keep_verdicts(context, plan.assignment.node, verdicts)
+    return _said(context, verdicts)
+
+
+def _yardstick(context: Context, plan: _Plan) -> Yardstick:
+    if plan.baseline is None:
+        return by_fleet(plan.server, context.state_dir)
+    tolerance = options.TOLERANCE.required(context.source)
+    return ByBaseline(read_baseline(plan.baseline), path=plan.baseline, tolerance=tolerance, now=now())
+
+
+def _verdict(context: Context, target: Target, report: Report, yardstick: Yardstick, sweeps: _Sweeps) -> GpuVerdict:
+    held = held_against(yardstick, report)
+    sweeps.outbox.is_worth_a_try = sweeps.outbox.is_worth_a_try and held.is_answered
+    verdict = _judged(report, held)
+    if verdict.state == "degraded" and not context.stop.is_asked:
+        log.warning("%s is below its band; measuring it once more before saying so", target)
+        verdict = confirmed(verdict, _judged(sweeps.again(target), held))
+    say_verdict(verdict)
+    return verdict
+
+
+def _judged(report: Report, held: Held) -> GpuVerdict:
+    return judged(report, held.bands, at=now())
+
+
+def _baseline_made(context: Context, path: Path, sweeps: _Sweeps) -> State:
+    reports = [report for _, report in sweeps.all()]
+    try:
+        save_baseline(path, baseline_of(reports, at=now(), node=choices.node_of(context.source).name))
+    except ValueError as error:
+        log.error("no baseline is saved: %s", error)  # noqa: TRY400 # expected: the sentence says all
+        return _said(context, (), trouble="no baseline saved")
+    except OSError as error:
+        raise UsageError(f"--save-baseline: cannot write {path}: {error.strerror}") from error
+    log.info("wrote %s", path)
+    context.emit(f"ok: baseline of {len(reports)} {'gpu' if len(reports) == 1 else 'gpus'} saved\n")
+    return "ok"
+
+
+def _said(context: Context, verdicts: Sequence[GpuVerdict], *, trouble: str = "") -> State:
+    context.emit(f"{verdict_line(verdicts, trouble=trouble)}\n")
+    return worst_state(verdict.state for verdict in verdicts)

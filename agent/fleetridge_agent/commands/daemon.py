@@ -1,0 +1,78 @@
+"""`fleetridge-agent daemon`: measures every gpu of the node again and again, and delivers in between."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from fleetridge_agent.commands.context import Context
+from fleetridge_agent.config import choices, options
+from fleetridge_agent.deliver.spool import Spool
+from fleetridge_agent.errors import ExitCode
+from fleetridge_agent.lock import daemon_lock
+from fleetridge_agent.rounds.command_line import typed_again
+from fleetridge_agent.rounds.errand import carried_out
+from fleetridge_agent.rounds.keeper import Errands, Keeper
+from fleetridge_agent.rounds.ledger import ledger_of
+from fleetridge_agent.rounds.order import Answer, Order, answer_of, order_text
+from fleetridge_agent.rounds.schedule import cadence_of
+
+# By name, as these modules import the program that this command belongs to.
+ROUND_PROCESS = (sys.executable, "-m", "fleetridge_agent.rounds.round_process")
+_FLUSH_PROCESS = (sys.executable, "-m", "fleetridge_agent.cli", "flush")
+
+# Tries of one call and its time-outs, for a spool of many calls to a slow server.
+_FLUSH_LIMIT_S = 3600.0
+
+# A round that is due again in a moment still gets as long as a quick sweep of a node takes.
+_SHORTEST_ROUND_S = 600.0
+
+_MEASURED = (*options.NODE_WIDE, *options.DELIVERING, *options.NAMING, *options.MEASURING, *options.COMMON)
+_DELIVERED = (*options.DELIVERING, *options.COMMON)
+
+
+def daemon(context: Context) -> ExitCode:
+    """
+    Keep rounds until a signal ends it.
+
+    This process never touches a gpu, nor the driver's libraries: each round has a process of its own.
+
+    Raises:
+        AgentError: with the exit code that the program ends with.
+    """
+    source = context.source
+    _require_right_settings(context)
+    node = choices.node_of(source).name or ""
+    cadence = cadence_of(
+        node,
+        every_s=options.EVERY.required(source).total_seconds(),
+        jitter_s=options.JITTER.required(source).total_seconds(),
+    )
+    errands = Errands(
+        measure=partial(_measure, context),
+        flush=partial(_flush, context),
+        waiting=Spool(context.state_dir).count,
+    )
+    with daemon_lock(context.state_dir, node):
+        return Keeper(cadence, ledger_of(context.state_dir, node), errands, context.stop).keep()
+
+
+def _require_right_settings(context: Context) -> None:
+    """What a round would be refused for is said now, and not in the middle of the first night."""
+    choices.server_of(context.source)
+    choices.device_kind(context.source)
+    choices.sweep_options(context.source)
+
+
+def _measure(context: Context, order: Order, limit_s: float) -> Answer | None:
+    skipped = () if order.gpus is None else (options.GPUS,)
+    words = typed_again(context.source, [setting for setting in _MEASURED if setting not in skipped])
+    if order.gpus is not None:
+        words += (options.GPUS.option, *order.gpus)
+    command = (*ROUND_PROCESS, order_text(order), *words)
+    return answer_of(carried_out(command, context.stop, limit_s=max(limit_s, _SHORTEST_ROUND_S)))
+
+
+def _flush(context: Context) -> None:
+    words = typed_again(context.source, _DELIVERED)
+    carried_out((*_FLUSH_PROCESS, *words), context.stop, limit_s=_FLUSH_LIMIT_S)
