@@ -68,7 +68,7 @@ def finding(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Fin
     """
     if not yardstick.has_verdict:
         return _NOTHING
-    values = [run.reading.value for run in runs]
+    values = [run.value for run in runs]
     # Most gpus end here: no run beyond, so no median of runs either.
     if not yardstick.is_beyond(min(values)):
         return _NOTHING
@@ -93,12 +93,12 @@ def _replayed(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> S
 
 def _accused(recent: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Standing:
     """What the newest (at most three) runs accuse a gpu of by themselves."""
-    newest = recent[0].reading
+    newest = recent[0]
     may_be_outlier = yardstick.n >= FEWEST_FOR_OUTLIER
-    if yardstick.loss(newest.value) >= LOSS_AT_ONCE and newest.converged and yardstick.is_beyond(newest.value):
+    if yardstick.loss(newest.value) >= LOSS_AT_ONCE and newest.reading.converged and yardstick.is_beyond(newest.value):
         return Standing.OUTLIER if may_be_outlier else Standing.SUSPECT
-    witnesses = [run for run in recent if yardstick.is_beyond(run.reading.value)]
-    value = middle_of_few([run.reading.value for run in recent])
+    witnesses = [run for run in recent if yardstick.is_beyond(run.value)]
+    value = middle_of_few([run.value for run in recent])
     if not witnesses or not yardstick.is_beyond(value):
         return Standing.CLEAR
     if witnesses == [recent[0]] and len(recent) > 1:
@@ -111,7 +111,7 @@ def _accused(recent: Sequence[Run], yardstick: Yardstick, believed_p: float) -> 
 def _is_cleared(recent: Sequence[Run], yardstick: Yardstick) -> bool:
     newest = recent[:CLEAR_RUNS]
     inside = CLEAR_PART * yardstick.limit
-    return len(newest) == CLEAR_RUNS and all(yardstick.loss(run.reading.value) < inside for run in newest)
+    return len(newest) == CLEAR_RUNS and all(yardstick.loss(run.value) < inside for run in newest)
 
 
 def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: Yardstick) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from fleetridge_server.compare.cohort import FEWEST_PEERS, NEWEST_REPORTS, Cohort
 from fleetridge_server.compare.stats import median
+from fleetridge_server.verdict.halves import level_centers
 from fleetridge_server.verdict.levels import Group, Level, Step, grouped, pooled_deviation
 from fleetridge_server.verdict.members import Member
 from fleetridge_server.verdict.scale import (
@@ -54,6 +55,7 @@ class Yardstick:
         limit: loss past which a gpu is beyond.
         wide: whether the scale alone decides, as the cohort scatters too widely.
         levels: of the factors by which the cohort was split.
+        of_faster_half: whether the median is that of the faster half, as the slower half is set apart (`halves`).
     """
 
     n: int
@@ -65,6 +67,7 @@ class Yardstick:
     limit: float
     wide: bool
     levels: tuple[Level, ...] = ()
+    of_faster_half: bool = False
 
     @property
     def has_verdict(self) -> bool:
@@ -120,9 +123,7 @@ def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
         cohort: its key.
         members: all of it, those not measured lately included.
     """
-    floor = scale_floor(
-        [run.reading.value for run in member.runs[:NEWEST_REPORTS]] for member in members if member.in_window
-    )
+    floor = scale_floor([run.value for run in member.runs[:NEWEST_REPORTS]] for member in members if member.in_window)
     groups, steps = grouped(members, floor)
     judged = _pooled(groups, floor) if len(groups) > 1 else [_alone(group, floor) for group in groups]
     return JudgedCohort(cohort, tuple(judged), tuple(steps))
@@ -162,13 +163,14 @@ def _pooled(groups: Sequence[Group], floor: float) -> list[JudgedGroup]:
     """Yardsticks of levels: each its own median, all one relative scale."""
     values = [[member.value for member in group.counted] for group in groups]
     total = sum(map(len, values))
-    deviation = pooled_deviation(values)
+    centers = level_centers(values, floor)
+    deviation = pooled_deviation(values, centers)
     # Every level spends one gpu on its median, where a cohort in one piece spends one in all.
     spread_n = max(1, total - (len(groups) - 1))
     judged: list[JudgedGroup] = []
-    for group, own in zip(groups, values, strict=True):
-        center = median(own)
+    for group, own, center in zip(groups, values, centers, strict=True):
         scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
         stick = yardstick(center, scale, n=len(own), pooled_n=total, floor=floor)
-        judged.append(JudgedGroup(group, replace(stick, levels=group.levels)))
+        is_upper = center != median(own)
+        judged.append(JudgedGroup(group, replace(stick, levels=group.levels, of_faster_half=is_upper)))
     return judged

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleetridge_server.compare.cohort import FEWEST_PEERS
-from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import Factors
+from fleetridge_server.verdict.halves import level_centers
 from fleetridge_server.verdict.members import Member
 from fleetridge_server.verdict.populations import split_in_two
 from fleetridge_server.verdict.scale import robust_deviation, small_sample_factor
@@ -39,7 +39,7 @@ class Level(NamedTuple):
 
 
 class LevelFigures(NamedTuple):
-    """A level with the number of its gpus and their median."""
+    """A level with the number of its gpus and their median, that of the faster half where the slower is set apart."""
 
     level: Level
     n: int
@@ -102,15 +102,14 @@ def grouped(members: Sequence[Member], floor: float) -> tuple[list[Group], list[
     return _split(Group((), counted, guests), Factors._fields, floor)
 
 
-def pooled_deviation(groups: Sequence[Sequence[float]]) -> float:
+def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]) -> float:
     """
-    Relative robust deviation of values about their own group's median.
+    Relative robust deviation of values about their own group's center.
 
     Each residual is raised by its group's small-sample factor; the result is 1.4826·median over all.
     """
     residuals: list[float] = []
-    for values in groups:
-        center = median(values)
+    for values, center in zip(groups, centers, strict=True):
         factor = small_sample_factor(len(values)) / center
         residuals.extend(factor * (value - center) for value in values)
     return robust_deviation(residuals)
@@ -169,12 +168,16 @@ def _between(  # one step of the search, in which everything matters
     level_of: Callable[[Member], str],
     floor: float,
 ) -> _Candidate | None:
-    values = {name: [member.value for member in members] for name, members in large.items()}
+    values = [[member.value for member in members] for members in large.values()]
+    centers = level_centers(values, floor)
     figures = sorted(
-        (LevelFigures(Level(factor, name), len(values[name]), median(values[name])) for name in large),
+        (
+            LevelFigures(Level(factor, name), len(members), center)
+            for (name, members), center in zip(large.items(), centers, strict=True)
+        ),
         key=lambda level: (level.median, level.level),
     )
-    deviation = max(pooled_deviation(list(values.values())), floor)
+    deviation = max(pooled_deviation(values, centers), floor)
     distance = (figures[-1].median / figures[0].median - 1) / deviation
     if distance < STEP_SCALES:
         return None

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, is_judged
+from fleetridge_server.verdict.carrying import PastRun, carrying_factors
 from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
+from fleetridge_server.verdict.identities import with_conflicts
 
 # Older values say how a gpu was, not how it is; a month holds several sweeps of even a rarely measured fleet.
 WINDOW = timedelta(days=30)
@@ -28,10 +30,21 @@ _LINKS = ("pcie", "nvlink")
 
 
 class Run(NamedTuple):
-    """One roof of one valid report."""
+    """
+    One roof of one valid report.
+
+    Attributes:
+        carried: what an upgrade since then did to this rate (`carrying`); 1 where nothing is known to have changed.
+    """
 
     report: JudgedReport
     reading: RoofReading
+    carried: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """What the run counts for today: what was measured, times what upgrades did since."""
+        return self.reading.value * self.carried
 
 
 class Member(NamedTuple):
@@ -57,13 +70,15 @@ class Member(NamedTuple):
 
 
 def by_gpu(reports: Iterable[JudgedReport], as_of: datetime) -> dict[str, list[JudgedReport]]:
-    """Reports of each gpu up to `as_of`, newest first, gpus in the order of their ids."""
+    """Reports of each gpu up to `as_of`, newest first and with their conflicts, gpus in the order of their ids."""
     found: dict[str, list[JudgedReport]] = defaultdict(list)
     for report in reports:
         if report.ordered_at <= as_of:
             found[report.gpu_id].append(report)
     return {
-        gpu_id: sorted(found[gpu_id], key=lambda report: (report.ordered_at, report.report_id), reverse=True)
+        gpu_id: with_conflicts(
+            sorted(found[gpu_id], key=lambda report: (report.ordered_at, report.report_id), reverse=True)
+        )
         for gpu_id in sorted(found)
     }
 
@@ -76,10 +91,37 @@ def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: da
         for roof, runs in _runs_by_roof(reports, window_from):
             newest = runs[0].report
             cohort = Cohort(roof, newest.conditions)
-            value = middle_of_few([run.reading.value for run in runs[:NEWEST_REPORTS]])
-            member = Member(gpu_id, cohort, tuple(runs), value, newest.ordered_at >= window_from)
+            member = Member(gpu_id, cohort, tuple(runs), _value(runs), newest.ordered_at >= window_from)
             cohorts[cohort].append(member)
-    return cohorts
+    return {cohort: _carried(members) for cohort, members in cohorts.items()}
+
+
+def _carried(members: list[Member]) -> list[Member]:
+    """Members of a cohort, with runs before an upgrade worth what they would be after it."""
+    # Most fleets are not being upgraded; these are the gpus for which there is anything to find out.
+    changed = [place for place, member in enumerate(members) if _has_other_settings(member)]
+    factors = carrying_factors(
+        [[PastRun(run.report.factors, run.reading.value) for run in members[place].runs] for place in changed]
+    )
+    carried = list(members)
+    for place, own in zip(changed, factors, strict=True):
+        if own is not None:
+            carried[place] = _with_factors(members[place], own)
+    return carried
+
+
+def _has_other_settings(member: Member) -> bool:
+    newest = member.newest.report.factors
+    return any(run.report.factors is not newest and run.report.factors != newest for run in member.runs)
+
+
+def _with_factors(member: Member, factors: Sequence[float]) -> Member:
+    runs = tuple(run._replace(carried=factor) for run, factor in zip(member.runs, factors, strict=True))
+    return member._replace(runs=runs, value=_value(runs))
+
+
+def _value(runs: Sequence[Run]) -> float:
+    return middle_of_few([run.value for run in runs[:NEWEST_REPORTS]])
 
 
 def is_link(roof: RoofKey) -> bool:

@@ -8,15 +8,16 @@ every gpu is how they work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fleetridge.quantities import percent, significant
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.levels import level_name
+from fleetridge_server.verdict.members import is_link
 from fleetridge_server.verdict.peers import NUMBERS, Peers
-from fleetridge_server.verdict.remedies import RANK, REMEDIES, ReasonCode
+from fleetridge_server.verdict.remedies import RANK, REMEDIES, SLOWS, ReasonCode, Subject
 from fleetridge_server.verdict.verdicts import Verdict
 
 # Differences below these are how readings scatter on like gpus under like load.
@@ -26,6 +27,9 @@ _CLOCK_PART = 0.015
 _MEMORY_CLOCK_PART = 0.01
 _HOTTER_C = 8.0
 _FALLING_PART = 0.03
+
+# What lies lower by less than half of the loss leaves most of it unexplained.
+_EXPLAINED_PART = 0.5
 
 # A throttle counter that grew by less during a timed phase explains no loss that counts.
 _THROTTLE_MS = 5.0
@@ -59,16 +63,18 @@ class Reason:
         text: a sentence.
         next_step: for an operator.
         facts: readings that it rests on.
+        is_information: worth knowing, but it cannot slow this roof, or not by so much.
     """
 
     code: ReasonCode
     text: str
     facts: tuple[Fact, ...] = ()
+    is_information: bool = False
 
     @property
     def is_cause(self) -> bool:
-        """Whether it explains a loss by itself."""
-        return REMEDIES[self.code].is_cause
+        """Whether it explains the loss by itself."""
+        return REMEDIES[self.code].is_cause and not self.is_information
 
     @property
     def next_step(self) -> str:
@@ -114,11 +120,23 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
         _within_run,
         _software,
     )
-    found = [reason for rule in rules for reason in rule(verdict, peers)]
+    subject = _subject(verdict)
+    found = [_beside(subject, reason) for rule in rules for reason in rule(verdict, peers)]
     found += _where_and_when(verdict, around)
     if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
-        found.append(Reason("not_explained", "not explained by the evidence: no reading differs from its peers'"))
-    return sorted(found, key=lambda reason: RANK[reason.code])
+        text = "not explained by the evidence: no reading that could explain it differs from its peers'"
+        found.append(Reason("not_explained", text))
+    return sorted(found, key=lambda reason: (reason.is_information, RANK[reason.code]))
+
+
+def _subject(verdict: Verdict) -> Subject:
+    return "link" if is_link(verdict.cohort.roof) else verdict.cohort.roof.kind
+
+
+def _beside(subject: Subject, reason: Reason) -> Reason:
+    """The reason, as information where it cannot slow what was measured."""
+    slowed = SLOWS.get(reason.code)
+    return reason if slowed is None or subject in slowed else replace(reason, is_information=True)
 
 
 def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -148,9 +166,13 @@ def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     clock_part = _part_below(verdict, peers, "sm_clock_mhz")
     if clock_part >= _CLOCK_PART:
-        yield _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
-    if _part_below(verdict, peers, "power_w") >= _POWER_PART:
-        yield _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
+        clock = _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
+        yield replace(clock, is_information=clock_part < _EXPLAINED_PART * verdict.loss)
+    power_part = _part_below(verdict, peers, "power_w")
+    if power_part >= _POWER_PART:
+        power = _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
+        # A gpu that does less draws less, though not in proportion: that follows from the loss and explains nothing.
+        yield replace(power, is_information=power_part < verdict.loss)
     per_ghz = _part_below(verdict, peers, "per_ghz")
     if verdict.cohort.roof.kind != "compute" or "per_ghz" not in peers.numbers or not verdict.is_accused:
         return
@@ -164,8 +186,10 @@ def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 
 def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    if _part_below(verdict, peers, "memory_clock_mhz") >= _MEMORY_CLOCK_PART:
-        yield _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
+    part = _part_below(verdict, peers, "memory_clock_mhz")
+    if part >= _MEMORY_CLOCK_PART:
+        clock = _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
+        yield replace(clock, is_information=part < _EXPLAINED_PART * verdict.loss)
     if verdict.member.newest.report.health.remapped_rows_pending:
         fact = Fact("remapped_rows_pending", "yes", "")
         yield Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
@@ -204,7 +228,7 @@ def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]:
     if verdict.finding.intermittent:
-        low = sum(verdict.yardstick.is_beyond(run.reading.value) for run in verdict.member.runs)
+        low = sum(verdict.yardstick.is_beyond(run.value) for run in verdict.member.runs)
         yield Reason("intermittent", f"{low} of its newest {len(verdict.member.runs)} runs lie beyond the limit")
     drift = around.drift
     if drift is not None and _has_drifted(around) and drift.change is not None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+# What a roof is a rate of: products, the device's own memory, or a link.
+Subject = Literal["compute", "memory", "link"]
+
 ReasonCode = Literal[
     "power_limit_lower",
     "power_brake",
@@ -74,7 +77,7 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
     ),
     "software_differs": Remedy(True, "bring it to the version that most peers run and measure again"),
     "pcie_slower": Remedy(
-        True, "reseat card and riser, check the slot's settings; a narrow link alone does not slow pi or beta"
+        True, "reseat card and riser, check the slot's settings; a narrow link does not slow pi or beta"
     ),
     "whole_rack": Remedy(False, "look at the rack's cooling and power before any single gpu"),
     "whole_node": Remedy(False, "look at the node (power, cooling, firmware settings, driver) before any single gpu"),
@@ -92,3 +95,20 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
 }
 
 RANK: Mapping[ReasonCode, int] = {code: rank for rank, code in enumerate(REMEDIES)}
+
+_OWN_RATES: frozenset[Subject] = frozenset({"compute", "memory"})
+_OWN_MEMORY: frozenset[Subject] = frozenset({"memory"})
+_LINKS: frozenset[Subject] = frozenset({"link"})
+
+# Which rates a cause can slow; in any other roof it is only worth knowing. A cause that is not here can slow all.
+SLOWS: Mapping[ReasonCode, frozenset[Subject]] = {
+    "power_limit_lower": _OWN_RATES,
+    "power_brake": _OWN_RATES,
+    "thermal": _OWN_RATES,
+    "remapped_rows_pending": _OWN_MEMORY,
+    "memory_clock_lower": _OWN_MEMORY,
+    "ecc_differs": _OWN_MEMORY,
+    "clock_lower": _OWN_RATES,
+    "power_draw_lower": _OWN_RATES,
+    "pcie_slower": _LINKS,
+}

@@ -37,8 +37,13 @@ RUNS_FOR_NOISE = 3
 GPUS_FOR_NOISE = 8
 
 # The variance of three normal values is exponential: one in a thousand lies above ten times the median. A gpu that does
-# changed meanwhile, and says nothing of noise.
+# changed meanwhile or was disturbed. It counts as ten medians: a few say little, and many are the fleet's nature.
 _MOST_MEDIANS = 10.0
+
+# Of values written with few digits most runs are equal. Where a tenth of the gpus (and no less than four) has other
+# runs, a step of the last digit is their noise; fewer are gpus that changed.
+_FEWEST_UNEQUAL = 4
+_UNEQUAL_SHARE = 0.1
 
 ScaleSource = Literal["mad", "floor"]
 
@@ -95,9 +100,10 @@ def scale_floor(runs_by_gpu: Iterable[Sequence[float]]) -> float:
     """
     Floor f as a fraction: twice the pooled noise between runs of one gpu, held within 0.5 % and 2 %.
 
-    Each gpu gives the variance of its newest three runs relative to their mean. The noise is the root of the mean
-    variance over all gpus, without those above ten times the median variance, and with eight times 0.5 % squared beside
-    them: eight gpus alone would miss the floor by a fifth, a hundred hardly notice.
+    Each gpu gives the variance of its newest three runs relative to their mean, at most ten times the median variance.
+    The noise is the root of the mean variance over all gpus, with eight times 0.5 % squared beside them: eight gpus
+    alone would miss the floor by a fifth, a hundred hardly notice. Where the median variance is 0, that of the gpus
+    whose runs differ stands in if they are a tenth of all, and four.
 
     Args:
         runs_by_gpu: values of each gpu, newest first; gpus with fewer than three runs do not count.
@@ -105,11 +111,20 @@ def scale_floor(runs_by_gpu: Iterable[Sequence[float]]) -> float:
     variances = [_relative_variance(runs) for runs in runs_by_gpu if len(runs) >= RUNS_FOR_NOISE]
     if len(variances) < GPUS_FOR_NOISE:
         return FLOOR_WHEN_UNKNOWN
-    most = _MOST_MEDIANS * median(variances)
-    steady = [variance for variance in variances if variance <= most]
+    most = _MOST_MEDIANS * _typical(variances)
+    total = math.fsum(min(variance, most) for variance in variances)
     assumed = GPUS_FOR_NOISE * (FLOOR_WHEN_UNKNOWN / NOISES_PER_FLOOR) ** 2
-    noise = math.sqrt((math.fsum(steady) + assumed) / (len(steady) + GPUS_FOR_NOISE))
+    noise = math.sqrt((total + assumed) / (len(variances) + GPUS_FOR_NOISE))
     return min(HIGHEST_FLOOR, max(LOWEST_FLOOR, NOISES_PER_FLOOR * noise))
+
+
+def _typical(variances: Sequence[float]) -> float:
+    """Median variance, of the gpus whose runs differ where most have equal ones."""
+    middle = median(variances)
+    unequal = [variance for variance in variances if variance > 0]
+    if middle > 0 or len(unequal) < max(_FEWEST_UNEQUAL, _UNEQUAL_SHARE * len(variances)):
+        return middle
+    return median(unequal)
 
 
 def _relative_variance(runs: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ No data is never `ok` and never slow: what was not measured has states of its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -89,6 +89,7 @@ class GpuState:
         accused: verdicts that accuse it and that no mark excuses, worst first.
         drifted: roofs in which it drifted and that no mark excuses.
         excused_by: marks without which the state would be another.
+        identity_conflict: another node claims the gpu in a report that would count; no such report moved a number.
     """
 
     state: State
@@ -96,6 +97,7 @@ class GpuState:
     accused: tuple[Verdict, ...] = ()
     drifted: tuple[RoofKey, ...] = ()
     excused_by: tuple[Mark, ...] = ()
+    identity_conflict: bool = False
 
     @property
     def is_flagged(self) -> bool:
@@ -110,12 +112,16 @@ def patience(schedule: timedelta | None) -> timedelta:
 
 def gpu_state(case: GpuCase, as_of: datetime) -> GpuState:
     """State of a gpu at a time."""
-    said = _by_rates(case)
+    said = replace(_by_rates(case), identity_conflict=_is_claimed_twice(case, as_of))
     absence = _absence(case, as_of)
     if absence is None:
         return said
-    last = said.state if case.verdicts else None
-    return GpuState(absence, last, said.accused, said.drifted, said.excused_by)
+    return replace(said, state=absence, last_state=said.state if case.verdicts else None)
+
+
+def _is_claimed_twice(case: GpuCase, as_of: datetime) -> bool:
+    since = as_of - patience(case.schedule)
+    return any(report.conflict and report.ordered_at >= since for report in case.reports)
 
 
 def _absence(case: GpuCase, as_of: datetime) -> State | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -127,3 +128,23 @@ def test_runs_out_of_the_window_are_not_mixed_with_newer_ones(days: int) -> None
 def test_a_report_of_the_future_is_not_looked_at() -> None:
     late = replace(report("odd", 50.0), ordered_at=MONDAY + DAY, report_id="late")
     assert states([*PEERS, report("odd", 100.0), late])["odd"] == "ok"
+
+
+@given(st.lists(st.floats(0.965, 0.972), min_size=12, max_size=12))
+def test_an_accused_gpu_near_the_limit_stays_accused(parts: list[float]) -> None:
+    """Once accused, a gpu within a hair of the limit of 3.5 % (0.965) stays so until two runs are clearly inside."""
+    said = [state([100 * part for part in [0.95, 0.95, *parts[:length]]]) for length in range(9)]
+    assert set(said) <= {"outlier", "suspect"}
+
+
+@given(st.lists(st.floats(0.973, 1.02), min_size=2, max_size=8))
+def test_two_runs_clearly_inside_clear_any_accusation(parts: list[float]) -> None:
+    assert state([90.0, 90.0, 90.0, *[100 * part for part in parts]]) == "ok"
+
+
+@given(st.lists(st.floats(0.9, 1.0), min_size=1, max_size=14))
+def test_no_run_undoes_what_the_run_before_it_changed(parts: list[float]) -> None:
+    """To be accused takes two runs beyond the limit, and to be cleared two inside 0.8 of it."""
+    said = [state([100 * part for part in parts[:length]]) for length in range(1, len(parts) + 1)]
+    changes = [place for place in range(1, len(said)) if (said[place] == "ok") != (said[place - 1] == "ok")]
+    assert all(later - earlier > 1 for earlier, later in pairwise(changes))

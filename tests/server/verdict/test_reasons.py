@@ -14,7 +14,7 @@ from fleetridge_server.verdict.explanation import explanations
 from fleetridge_server.verdict.peers import peers_of
 from fleetridge_server.verdict.reasons import Reason, reasons
 from fleetridge_server.verdict.remedies import REMEDIES
-from support.judged import AS_OF, BETA, PI, at_node, series
+from support.judged import AS_OF, BETA, H2D, PI, at_node, series
 
 FACTORS = Factors("580", "2.9", "13.0", 700.0, ecc_enabled=True, vbios="96")
 HEALTH = Health(remapped_rows_pending=False, pcie_generation=5, pcie_width=16)
@@ -29,13 +29,14 @@ PI_READING = RoofReading(
     throttle_ms={"sw_power_cap": 900.0},
 )
 BETA_READING = RoofReading(4000.0, converged=True, memory_clock_mhz=3200.0)
+LINK_READING = RoofReading(55.0, converged=True)
 
 Change = Callable[[JudgedReport], JudgedReport]
 
 
 def like(own: JudgedReport) -> JudgedReport:
     """The same report with every reading that a sound gpu has."""
-    return replace(own, factors=FACTORS, health=HEALTH, roofs={PI: PI_READING, BETA: BETA_READING})
+    return replace(own, factors=FACTORS, health=HEALTH, roofs={PI: PI_READING, BETA: BETA_READING, H2D: LINK_READING})
 
 
 PEERS = [like(own) for place in range(9) for own in at_node(series(f"gpu-{place}", [1.0] * 3), f"n{place // 4}")]
@@ -70,6 +71,16 @@ def beta(**readings: object) -> Change:
     return change
 
 
+def link() -> Change:
+    """The same for the rate of a link that lost half of its lanes."""
+
+    def change(own: JudgedReport) -> JudgedReport:
+        roofs = {**own.roofs, H2D: RoofReading(27.0, converged=True)}
+        return replace(own, roofs=roofs, health=replace(HEALTH, pcie_width=8))
+
+    return change
+
+
 def both(first: Change, **parts: object) -> Change:
     """A change of a reading, and of the report."""
     return lambda own: replace(first(own), **parts)  # type: ignore[arg-type] # by name
@@ -89,7 +100,7 @@ def both(first: Change, **parts: object) -> Change:
         (pi(throttle_ms={"hw_power_brake_slowdown": 300.0}), "power_brake"),
         (pi(trend=-0.12), "falling_within_run"),
         (both(pi(), factors=FACTORS._replace(driver="535")), "software_differs"),
-        (both(pi(), health=replace(HEALTH, pcie_width=8)), "pcie_slower"),
+        (link(), "pcie_slower"),
         (beta(memory_clock_mhz=2600.0), "memory_clock_lower"),
         (both(beta(), factors=FACTORS._replace(ecc_enabled=False)), "ecc_differs"),
         (both(beta(), health=replace(HEALTH, remapped_rows_pending=True)), "remapped_rows_pending"),
@@ -98,6 +109,7 @@ def both(first: Change, **parts: object) -> Change:
 def test_the_first_reason_is_the_fault(change: Change, expected: str) -> None:
     first = told(change)[0]
     assert first.code == expected
+    assert first.is_cause
     assert first.facts
     assert first.next_step == REMEDIES[first.code].next_step
 
@@ -110,6 +122,33 @@ def codes(change: Change) -> list[str]:
 def test_what_no_reading_explains_is_said_to_be_unexplained() -> None:
     assert "not_explained" in codes(pi())
     assert "not_explained" not in codes(pi(power_w=480.0))
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "code"),
+    [
+        (both(pi(), health=replace(HEALTH, pcie_width=8)), "pcie_slower"),
+        (both(beta(), health=replace(HEALTH, pcie_generation=3)), "pcie_slower"),
+        (both(pi(), health=replace(HEALTH, remapped_rows_pending=True)), "remapped_rows_pending"),
+        (both(pi(), factors=FACTORS._replace(ecc_enabled=False)), "ecc_differs"),
+        (pi(memory_clock_mhz=2600.0), "memory_clock_lower"),
+        (pi(sm_clock_mhz=1470.0), "clock_lower"),
+        (pi(power_w=640.0), "power_draw_lower"),
+        (beta(memory_clock_mhz=3150.0), "memory_clock_lower"),
+    ],
+)
+def test_what_cannot_slow_a_roof_by_so_much_is_told_last_and_leaves_the_loss_unexplained(
+    elsewhere: Change, code: str
+) -> None:
+    found = told(elsewhere)
+    assert found[-1].code == code
+    assert not found[-1].is_cause
+    assert "not_explained" in {reason.code for reason in found}
+
+
+def test_a_narrow_link_slows_the_link_alone() -> None:
+    evaluation = evaluate(Fleet([*PEERS, *[link()(like(own)) for own in series("odd", [1.0] * 3)]]), AS_OF)
+    assert evaluation.states["odd"].state == "ok"
 
 
 def test_the_rate_per_ghz_tells_clocks_from_the_units_behind_them() -> None:
