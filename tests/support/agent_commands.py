@@ -17,11 +17,13 @@ import pytest
 from fleetridge.report import Gpu
 from fleetridge_agent import cli
 from fleetridge_agent.checking.fleet import ridge_answer
+from fleetridge_agent.checking.last_verdict import read_last
+from fleetridge_agent.checking.verdict import State
 from fleetridge_agent.commands import check as check_room
 from fleetridge_agent.commands import flush as flush_room
+from fleetridge_agent.commands import node_verdict as node_verdict_room
 from fleetridge_agent.commands import outbox as outbox_room
 from fleetridge_agent.commands import run as run_room
-from fleetridge_agent.commands import verdicts as verdicts_room
 from fleetridge_agent.deliver import client
 from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.cuda_driver import CudaGpu
@@ -42,6 +44,14 @@ class Ended:
     code: int
     stdout: str
     stderr: str
+
+    @property
+    def line(self) -> str:
+        """The one line of a check, no longer than what node-problem-detector reads."""
+        (line,) = self.stdout.splitlines()
+        assert self.stdout == f"{line}\n"
+        assert len(self.stdout.encode()) <= 80
+        return line
 
 
 @dataclass(slots=True)
@@ -125,7 +135,7 @@ class AgentNode:
             monkeypatch.setattr(room, "Station", StationHere)
         impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
-        monkeypatch.setattr(verdicts_room, "ridge_answer", asking)
+        monkeypatch.setattr(node_verdict_room, "ridge_answer", asking)
         monkeypatch.setattr(outbox_room, "Client", impatient)
         for room in (run_room, flush_room):
             monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))
@@ -203,3 +213,19 @@ def started(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
         code = int(end.code or 0)
     captured = capsys.readouterr()
     return Ended(int(code), captured.out, captured.err)
+
+
+def told(answer: dict[str, Any]) -> Reply:
+    """A server that answers every question for a ridge alike."""
+    return lambda _: httpx.Response(200, json=answer)
+
+
+def unreachable(request: httpx.Request) -> httpx.Response:
+    """A server that nobody reaches."""
+    raise httpx.ConnectError("connection refused", request=request)
+
+
+def kept_states(node: AgentNode) -> dict[str | None, State]:
+    """States by UUID in the verdict that was left on a node."""
+    last = read_last(node.state_dir, "n1")
+    return {} if last is None else {gpu.uuid: gpu.state for gpu in last.gpus}

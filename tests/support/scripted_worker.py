@@ -29,6 +29,9 @@ from support.scripted_device import ScriptedDevice, described
 # Long enough for any test to end it.
 _FOR_EVER_S = 600
 
+# An eighth below what scripted gpus reach.
+_WEAK_TFLOPS = 700.0
+
 
 def _hang() -> None:
     time.sleep(_FOR_EVER_S)
@@ -124,7 +127,8 @@ def main(arguments: list[str]) -> int:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         name = "scripted CPU" if kind == "cpu" else "NVIDIA H200"
         gpu = Gpu(uuid="GPU-other" if trouble == "other" else visible, device=name, sm_count=132)
-        return _Troubled(description=described(gpu=gpu), mark=mark, is_slow=trouble == "slow")
+        pi_tflops = _WEAK_TFLOPS if trouble == "weak" else ScriptedDevice().pi_tflops
+        return _Troubled(described(gpu=gpu), pi_tflops=pi_tflops, mark=mark, is_slow=trouble == "slow")
 
     return work(opened, lambda: None)
 

@@ -9,6 +9,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 State = Literal["ok", "degraded", "unknown"]
 
+# Decimals of a deviation that people are shown (0.1 %). Gpus and roofs that look alike to them keep their order, as
+# what lies below is the noise of arithmetic.
+_SHOWN_DECIMALS = 3
+
 # The worst first: a gpu known to be slow says more of a node than one of which nothing is known.
 _WORST_FIRST: tuple[State, ...] = ("degraded", "unknown", "ok")
 
@@ -42,6 +46,11 @@ class RoofVerdict(_Kept):
         """Part by which the value lies above (positive) or below (negative) the median; None without a band."""
         return None if self.median is None else self.value / self.median - 1
 
+    @property
+    def standing(self) -> float:
+        """The deviation as it is shown, by which roofs and gpus are put in order; 0 without a band."""
+        return round(self.deviation or 0.0, _SHOWN_DECIMALS)
+
 
 class GpuVerdict(_Kept):
     """
@@ -67,7 +76,7 @@ class GpuVerdict(_Kept):
     def worst(self) -> RoofVerdict | None:
         """The roof furthest below its band's median, degraded ones before others; None where none has a band."""
         placed = [roof for roof in self.roofs if roof.deviation is not None]
-        return min(placed, key=lambda roof: (roof.state != "degraded", roof.deviation), default=None)
+        return min(placed, key=lambda roof: (roof.state != "degraded", roof.standing), default=None)
 
     @property
     def identity(self) -> str:

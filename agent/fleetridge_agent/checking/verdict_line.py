@@ -62,8 +62,7 @@ def _about(verdicts: Sequence[GpuVerdict]) -> Iterator[str]:
 
 
 def _standing(verdict: GpuVerdict) -> float:
-    worst = verdict.worst
-    return 0.0 if worst is None or worst.deviation is None else worst.deviation
+    return 0.0 if verdict.worst is None else verdict.worst.standing
 
 
 def _named(verdict: GpuVerdict) -> str:

@@ -16,8 +16,8 @@ from fleetridge_agent.checking.verdict import GpuVerdict, State, worst_state
 from fleetridge_agent.checking.verdict_line import verdict_line
 from fleetridge_agent.checking.yardstick import ByBaseline, Held, Yardstick
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.node_verdict import by_fleet, held_against, keep_verdicts, now, say_verdict
 from fleetridge_agent.commands.outbox import Outbox
-from fleetridge_agent.commands.verdicts import by_fleet, held_against, keep_verdicts, now, say_verdict
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Server
 from fleetridge_agent.errors import AgentError, MigWithoutSliceError, NoDeviceError, UsageError
@@ -29,8 +29,8 @@ from fleetridge_agent.worker.station import Station
 
 log = logging.getLogger(__name__)
 
-# A quick sweep takes six seconds, and the import of torch from a cold network file system half a minute.
-_LIMIT_S = 120.0
+# For each sweep: six seconds of measuring, and the import of torch, which takes a minute from a cold network drive.
+_LIMIT_S = 90.0
 
 
 class CheckCode(IntEnum):
@@ -146,7 +146,11 @@ def _plan(context: Context) -> _Plan:
 
 
 class _Sweeps:
-    """Quick sweeps of the gpus that were chosen, each report on disk before the next is begun."""
+    """
+    Quick sweeps of the gpus that were chosen, each in a process of its own that is ended where it hangs.
+
+    Each report is on disk before the next sweep is begun.
+    """
 
     def __init__(self, context: Context, assignment: Assignment, outbox: Outbox) -> None:
         self._context = context

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fleetridge.report import Report, RunKind
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.verdicts import keep_verdicts_of_run
+from fleetridge_agent.commands.node_verdict import keep_verdicts_of_run
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
 from fleetridge_agent.deliver.dispatch import Tally, dispatch

@@ -42,7 +42,7 @@ def build_report(
         gpus_at_once: gpus that were measured at the same time, None where this one was alone.
     """
     outcome, reason, detail = _outcome(result)
-    description = device.description
+    method = method_of(is_standard=result.is_standard, is_together=gpus_at_once is not None)
     return Report(
         schema_version=SCHEMA_VERSION,
         report_id=uuid7(),
@@ -52,10 +52,10 @@ def build_report(
         outcome=outcome,
         reason=reason,
         detail=one_line(detail),
-        agent=_agent(method_of(is_standard=result.is_standard, is_together=gpus_at_once is not None), arguments),
+        agent=_agent(method, arguments),
         node=node,
-        gpu=description.gpu,
-        environment=description.environment,
+        gpu=device.description.gpu,
+        environment=device.description.environment,
         evidence=result.evidence,
         sweep=result.sweep.model_copy(update={"gpus_at_once": gpus_at_once}),
         points=result.points,

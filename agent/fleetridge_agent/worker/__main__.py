@@ -3,7 +3,7 @@ A process that measures one gpu.
 
     python -m fleetridge_agent.worker
 
-Started by `fleetridge-agent run`, which gives it an order on standard input; nothing that a person would call.
+Started by `fleetridge-agent run` or `check`, which gives it an order on standard input; nothing for a person to call.
 """
 
 from __future__ import annotations

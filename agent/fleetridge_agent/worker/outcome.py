@@ -45,7 +45,8 @@ def measured_by(worker: Worker, *, limit_s: float) -> Measured:
 
 def _without_report(worker: Worker, *, limit_s: float) -> Measured:
     if worker.why == "timed_out":
-        return _refused(worker.order, SweepError(_too_long(limit_s, worker.exit_code), reason="timed_out"))
+        detail = _too_long(worker.order, limit_s=limit_s, exit_code=worker.exit_code)
+        return _refused(worker.order, SweepError(detail, reason="timed_out"))
     if worker.why == "preempted":
         error = SweepError("the run was ended by a signal before this gpu had a result; run it again")
         error.reason = "preempted"
@@ -80,9 +81,11 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _too_long(limit_s: float, exit_code: int | None) -> str:
+def _too_long(order: Order, *, limit_s: float, exit_code: int | None) -> str:
+    # A check has no such option: nothing but a hang makes a quick sweep take that long.
+    raised = "" if order.assignment.run.kind == "check" else ", or raise --limit"
     left_behind = "; its process hangs in the driver and cannot be killed, reboot the node" if exit_code is None else ""
-    return f"it took longer than {limit_s:g} s and was ended; see whether the gpu hangs, or raise --limit{left_behind}"
+    return f"it took longer than {limit_s:g} s and was ended; see whether the gpu hangs{raised}{left_behind}"
 
 
 def _strangeness(report: Report, order: Order) -> str | None:
@@ -107,7 +110,7 @@ def _named(finished: Finished, order: Order) -> Measured:
 
 def _timed_out(handed_in: Measured, order: Order, *, limit_s: float) -> Measured:
     """A report with what was measured until the limit."""
-    detail = _too_long(limit_s, exit_code=0)
+    detail = _too_long(order, limit_s=limit_s, exit_code=0)
     log.warning("%s: %s", order.target, detail)
     report = handed_in.report.model_copy(update={"reason": "timed_out", "detail": one_line(detail)})
     return Measured(report, handed_in.code)

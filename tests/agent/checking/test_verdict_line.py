@@ -33,6 +33,16 @@ def test_one_gpu_is_not_counted() -> None:
     assert verdict_line([gpu(0, "ok", 99.6)]) == "ok: gpu 0 -0.4 % in pi bfloat16 burst"
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-9, -1e-9])
+def test_of_what_looks_alike_the_first_is_named(noise: float) -> None:
+    """What arithmetic leaves behind decides neither between gpus nor between roofs."""
+    pi = gpu(0, "ok", 100.0).roofs[0]
+    beta = pi.model_copy(update={"roof": "beta burst", "value": 100.0 + noise})
+    first = gpu(0, "ok").model_copy(update={"roofs": (pi, beta)})
+
+    assert verdict_line([first, gpu(1, "ok", 100.0 + noise)]) == "ok: 2 gpus, gpu 0 0.0 % in pi bfloat16 burst"
+
+
 def test_a_degraded_gpu_is_named_with_its_loss_and_its_identity() -> None:
     gpus = [*(gpu(index, "ok") for index in range(7)), gpu(7, "degraded", 87.6)]
 

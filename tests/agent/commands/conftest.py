@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_commands import AgentNode, Ended, scripted_gpu, started
+from support.agent_commands import AgentNode, Ended, scripted_gpu, started, told
+from support.ridges import ridge_answer
 
 
 @pytest.fixture
@@ -25,3 +26,10 @@ def agent(node: AgentNode, capsys: pytest.CaptureFixture[str]) -> Callable[..., 
     """Runs a command of the agent on that node."""
     assert node.devices
     return lambda *arguments: started(capsys, *arguments)
+
+
+@pytest.fixture
+def fleet(node: AgentNode) -> AgentNode:
+    """The node, and a server that knows how fast its gpus should be."""
+    node.fleet = told(ridge_answer())
+    return node

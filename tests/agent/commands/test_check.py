@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from fleetridge.report import Gpu
-from fleetridge_agent.checking.last_verdict import keep, read_last
-from fleetridge_agent.checking.verdict import GpuVerdict, State
 from fleetridge_agent.device.contract import ForeignUse
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
-from support.agent_commands import AgentNode, Ended, Reply, at_step, scripted_gpu
+from support.agent_commands import AgentNode, Ended, at_step, kept_states, scripted_gpu, told, unreachable
 from support.ridges import ridge_answer
 from support.scripted_device import ScriptedDevice, described
 
@@ -29,38 +23,11 @@ Agent = Callable[..., Ended]
 CHECK = ("check", "--server", "https://f.example")
 
 
-def told(answer: dict[str, Any]) -> Reply:
-    return lambda _: httpx.Response(200, json=answer)
-
-
-def unreachable(request: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("connection refused", request=request)
-
-
-@pytest.fixture
-def fleet(node: AgentNode) -> AgentNode:
-    """The node, and a server that knows how fast its gpus should be."""
-    node.fleet = told(ridge_answer())
-    return node
-
-
-def kept_states(node: AgentNode) -> dict[str | None, State]:
-    last = read_last(node.state_dir, "n1")
-    return {} if last is None else {gpu.uuid: gpu.state for gpu in last.gpus}
-
-
-def one_line(ended: Ended) -> str:
-    (line,) = ended.stdout.splitlines()
-    assert ended.stdout == f"{line}\n"
-    assert len(ended.stdout.encode()) <= 80
-    return line
-
-
 def test_gpus_within_the_fleets_band_are_ok(agent: Agent, fleet: AgentNode) -> None:
     ended = agent(*CHECK)
 
     assert ended.code == 0
-    assert one_line(ended).startswith("ok: 2 gpus")
+    assert ended.line.startswith("ok: 2 gpus")
     assert kept_states(fleet) == {"GPU-a": "ok", "GPU-b": "ok"}
     assert "held against the fleet's band, from https://f.example" in ended.stderr
     assert len(fleet.questions) == 1
@@ -71,7 +38,7 @@ def test_a_slow_gpu_is_measured_again_before_it_is_called_degraded(agent: Agent,
     ended = agent(*CHECK)
 
     assert ended.code == 1
-    assert one_line(ended) == "degraded: 1 of 2 gpus, GPU-b -12.5 % in pi bfloat16 burst"
+    assert ended.line == "degraded: 1 of 2 gpus, GPU-b -12.5 % in pi bfloat16 burst"
     assert [report["gpu"]["uuid"] for report in fleet.posted[0]] == ["GPU-a", "GPU-b", "GPU-b"]
     assert kept_states(fleet)["GPU-b"] == "degraded"
 
@@ -129,7 +96,7 @@ def test_without_a_server_nothing_is_posted_or_spooled(agent: Agent, node: Agent
     ended = agent("check")
 
     assert ended.code == 2
-    assert one_line(ended) == "unknown: 2 of 2 gpus, GPU-a no band"
+    assert ended.line == "unknown: 2 of 2 gpus, GPU-a no band"
     assert "no server is named; give --server" in ended.stderr
     assert not node.posts
     assert not node.spooled
@@ -163,7 +130,7 @@ def test_too_few_peers_are_unknown(agent: Agent, node: AgentNode) -> None:
     node.fleet = told(ridge_answer(n=3))
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: 2 of 2 gpus, GPU-a 3 of 4 peers")
+    assert (ended.code, ended.line) == (2, "unknown: 2 of 2 gpus, GPU-a 3 of 4 peers")
 
 
 def test_a_device_that_the_server_does_not_know_is_unknown(agent: Agent) -> None:
@@ -178,7 +145,7 @@ def test_a_busy_gpu_is_unknown_and_keeps_its_last_verdict(agent: Agent, fleet: A
     fleet.devices["GPU-a"] = DeviceBusyError("somebody uses it")
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: 1 of 2 gpus, GPU-a busy")
+    assert (ended.code, ended.line) == (2, "unknown: 1 of 2 gpus, GPU-a busy")
     assert kept_states(fleet) == {"GPU-a": "ok", "GPU-b": "ok"}
 
 
@@ -198,7 +165,7 @@ def test_a_node_that_cannot_be_measured_is_unknown_and_forgets_what_it_was(
     fleet.no_gpu = NoDeviceError("the driver is in trouble; see to it", reason=reason)
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, f"unknown: {reason}")
+    assert (ended.code, ended.line) == (2, f"unknown: {reason}")
     assert agent("check", "--max-age", "1h").stdout == f"unknown: {reason}\n"
     assert fleet.posted[-1][0]["reason"] == reason
 
@@ -207,7 +174,7 @@ def test_a_gpu_that_breaks_is_unknown(agent: Agent, fleet: AgentNode) -> None:
     fleet.devices["GPU-a"] = scripted_gpu("GPU-a", fault_at=1)
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: 1 of 2 gpus, GPU-a ecc_uncorrectable")
+    assert (ended.code, ended.line) == (2, "unknown: 1 of 2 gpus, GPU-a ecc_uncorrectable")
 
 
 def test_a_card_in_mig_mode_without_a_slice_is_unknown_and_costs_no_other_its_verdict(
@@ -216,7 +183,7 @@ def test_a_card_in_mig_mode_without_a_slice_is_unknown_and_costs_no_other_its_ve
     fleet.without_slice = (CudaGpu(7, "GPU-m", "0000:07:00.0", "NVIDIA H200", None),)
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: 1 of 3 gpus, GPU-m mig_without_slice")
+    assert (ended.code, ended.line) == (2, "unknown: 1 of 3 gpus, GPU-m mig_without_slice")
     assert kept_states(fleet) == {"GPU-m": "unknown", "GPU-a": "ok", "GPU-b": "ok"}
     assert [report["outcome"] for report in fleet.posted[0]] == ["skipped", "measured", "measured"]
 
@@ -228,14 +195,14 @@ def test_a_slice_is_held_against_slices_of_its_profile_only(agent: Agent, fleet:
     fleet.fleet = told(ridge_answer(100.0, 500.0, sm_count=16, mig_profile="1g.18gb"))
     slices = agent(*CHECK)
 
-    assert (whole.code, one_line(whole)) == (2, "unknown: MIG-a no peers alike")
-    assert (slices.code, one_line(slices).partition(" 0.0 %")[0]) == (0, "ok: MIG-a")
+    assert (whole.code, whole.line) == (2, "unknown: MIG-a no peers alike")
+    assert (slices.code, slices.line) == (0, "ok: MIG-a 0.0 % in pi bfloat16 burst")
 
 
 def test_some_gpus_can_be_chosen(agent: Agent, fleet: AgentNode) -> None:
     ended = agent(*CHECK, "--gpus", "GPU-b")
 
-    assert one_line(ended).startswith("ok: GPU-b ")
+    assert ended.line.startswith("ok: GPU-b ")
     assert not fleet.touched("GPU-a")
 
 
@@ -246,7 +213,7 @@ def test_names_that_nobody_vouches_for_do_no_harm(agent: Agent, node: AgentNode)
     ended = agent(*CHECK)
 
     assert ended.code == 1
-    assert one_line(ended).isascii()
+    assert ended.line.isascii()
     assert "\u202e" not in ended.stderr
 
 
@@ -255,7 +222,7 @@ def test_a_signal_is_unknown_and_never_ok(agent: Agent, fleet: AgentNode) -> Non
     ended = agent(*CHECK)
 
     assert ended.code == 2
-    assert one_line(ended) == "unknown: 2 of 2 gpus, GPU-a preempted"
+    assert ended.line == "unknown: 2 of 2 gpus, GPU-a preempted"
     assert kept_states(fleet) == {"GPU-a": "unknown", "GPU-b": "unknown"}
 
 
@@ -266,7 +233,7 @@ def test_a_fault_of_our_own_is_unknown(agent: Agent, node: AgentNode) -> None:
     node.fleet = broken
     ended = agent(*CHECK)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: crashed: RuntimeError")
+    assert (ended.code, ended.line) == (2, "unknown: crashed: RuntimeError")
     assert "nobody expected this" in ended.stderr
 
 
@@ -288,7 +255,7 @@ def test_a_wrong_call_is_unknown_and_says_so_on_its_line(
     against = ("--baseline", str(tmp_path / "base.json")) if "--tolerance" in arguments else ()
     ended = agent("check", *against, *arguments)
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: usage")
+    assert (ended.code, ended.line) == (2, "unknown: usage")
 
 
 def test_a_baseline_is_kept_and_held_against_without_a_server(agent: Agent, node: AgentNode, tmp_path: Path) -> None:
@@ -297,9 +264,9 @@ def test_a_baseline_is_kept_and_held_against_without_a_server(agent: Agent, node
     node.devices["GPU-b"] = scripted_gpu("GPU-b", pi_tflops=760.0)
     strict, loose = (agent("check", "--baseline", path, "--tolerance", share) for share in ("3%", "10 %"))
 
-    assert (saved.code, one_line(saved)) == (0, "ok: baseline of 2 gpus saved")
-    assert (strict.code, one_line(strict)) == (1, "degraded: 1 of 2 gpus, GPU-b -5.0 % in pi bfloat16 burst")
-    assert (loose.code, one_line(loose).partition(",")[0]) == (0, "ok: 2 gpus")
+    assert (saved.code, saved.line) == (0, "ok: baseline of 2 gpus saved")
+    assert (strict.code, strict.line) == (1, "degraded: 1 of 2 gpus, GPU-b -5.0 % in pi bfloat16 burst")
+    assert (loose.code, loose.line.partition(",")[0]) == (0, "ok: 2 gpus")
     assert not node.questions
 
 
@@ -309,7 +276,7 @@ def test_no_baseline_is_made_of_a_node_that_could_not_be_measured_whole(
     node.devices["GPU-b"] = DeviceBusyError("somebody uses it")
     ended = agent("check", "--save-baseline", str(tmp_path / "base.json"))
 
-    assert (ended.code, one_line(ended)) == (2, "unknown: no baseline saved")
+    assert (ended.code, ended.line) == (2, "unknown: no baseline saved")
     assert not (tmp_path / "base.json").exists()
 
 
@@ -332,70 +299,6 @@ def test_a_state_directory_that_cannot_be_written_costs_the_memory_and_not_the_v
     assert len(fleet.posts) == 1
 
 
-def left(node: AgentNode, **states: State) -> None:
-    """Leave verdicts of an hour ago."""
-    hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
-    keep(
-        node.state_dir,
-        "n1",
-        [GpuVerdict(uuid=f"GPU-{name}", index=0, state=state, judged_at=hour_ago) for name, state in states.items()],
-        all_gpus=True,
-    )
-
-
-@pytest.mark.parametrize(
-    ("states", "code"), [({"a": "ok"}, 0), ({"a": "ok", "b": "degraded"}, 1), ({"a": "ok", "b": "unknown"}, 2)]
-)
-def test_the_last_verdict_is_given_again(agent: Agent, node: AgentNode, states: dict[str, State], code: int) -> None:
-    left(node, **states)
-    ended = agent("check", "--max-age", "24h")
-
-    assert ended.code == code
-    assert one_line(ended).endswith("1 h ago")
-    assert not node.touched("GPU-a")
-    assert not node.questions
-
-
-def test_a_verdict_that_is_too_old_is_unknown(agent: Agent, node: AgentNode) -> None:
-    left(node, a="ok")
-    ended = agent("check", "--max-age", "59m")
-
-    assert (ended.code, one_line(ended)) == (2, "unknown: gpu 0 verdict too old, 1 h ago")
-
-
-def test_a_node_that_was_never_checked_is_unknown(agent: Agent) -> None:
-    ended = agent("check", "--max-age", "24h")
-
-    assert (ended.code, one_line(ended)) == (2, "unknown: never checked")
-    assert "`check` and `run` leave one there" in ended.stderr
-
-
-def test_a_gpu_of_which_nothing_was_said_is_unknown(agent: Agent, node: AgentNode) -> None:
-    left(node, a="ok")
-
-    assert agent("check", "--max-age", "24h", "--gpus", "GPU-a").code == 0
-    assert agent("check", "--max-age", "24h", "--gpus", "GPU-z").stdout == "unknown: no such gpu\n"
-
-
-WITHOUT_DRIVERS = """
-import sys
-sys.modules.update(dict.fromkeys(("torch", "pynvml", "numpy")))
-import ctypes
-def refuse(*_): raise AssertionError("a library was loaded")
-ctypes.CDLL = refuse
-from fleetridge_agent.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_the_last_verdict_needs_neither_torch_nor_a_driver(node: AgentNode) -> None:
-    left(node, a="ok")
-    command = [sys.executable, "-c", WITHOUT_DRIVERS, "check", "--max-age", "24h", "--state-dir", str(node.state_dir)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-
-    assert (done.returncode, done.stdout.partition(":")[0]) == (0, "ok"), done.stderr
-
-
 @pytest.mark.usefixtures("fleet")
 def test_details_are_in_the_log_with_every_number(agent: Agent) -> None:
     log = agent(*CHECK, "--gpus", "GPU-a", "--log-format", "json").stderr.splitlines()
@@ -406,68 +309,3 @@ def test_details_are_in_the_log_with_every_number(agent: Agent) -> None:
         "  pi bfloat16 burst 800 TFLOP/s, 0.0 % of the median 800 TFLOP/s of 32 peers, "
         "degraded below 776 TFLOP/s: ok" in messages
     )
-
-
-RUN = ("run", "--server", "https://f.example", "--profile", "quick")
-
-
-def test_a_run_leaves_a_verdict_for_health_checks(agent: Agent, fleet: AgentNode) -> None:
-    ran, checked = agent(*RUN), agent("check", "--max-age", "24h")
-
-    assert (ran.code, checked.code) == (0, 0)
-    assert one_line(checked).startswith("ok: 2 gpus")
-    assert len(fleet.posts) == 1
-
-
-def test_a_run_accuses_a_gpu_when_it_finds_it_slow_for_the_second_time(agent: Agent, fleet: AgentNode) -> None:
-    fleet.devices["GPU-b"] = scripted_gpu("GPU-b", pi_tflops=700.0)
-    agent(*RUN)
-    once = agent("check", "--max-age", "24h")
-    agent(*RUN)
-    twice = agent("check", "--max-age", "24h")
-
-    assert (once.code, one_line(once)) == (2, "unknown: 1 of 2 gpus, GPU-b not confirmed: once, 0 s ago")
-    assert (twice.code, one_line(twice)) == (1, "degraded: 1 of 2 gpus, GPU-b -12.5 % in pi bfloat16 burst, 0 s ago")
-
-
-@pytest.mark.parametrize("own_way", [("--reps", "3"), ("--mode", "bandwidth")])
-def test_a_run_with_options_of_its_own_leaves_the_last_verdict_alone(
-    agent: Agent, fleet: AgentNode, own_way: tuple[str, ...]
-) -> None:
-    agent(*RUN)
-    before = read_last(fleet.state_dir, "n1")
-    agent(*RUN, *own_way)
-
-    assert read_last(fleet.state_dir, "n1") == before
-
-
-def test_a_run_that_finds_every_gpu_busy_leaves_the_last_verdict_alone(agent: Agent, fleet: AgentNode) -> None:
-    agent(*RUN)
-    before = read_last(fleet.state_dir, "n1")
-    fleet.devices = {uuid: DeviceBusyError("somebody uses it") for uuid in fleet.devices}
-    agent(*RUN)
-
-    assert read_last(fleet.state_dir, "n1") == before
-
-
-def test_a_run_on_a_node_without_its_driver_leaves_that_as_its_verdict(agent: Agent, fleet: AgentNode) -> None:
-    agent(*RUN)
-    fleet.no_gpu = NoDeviceError("the driver is in trouble; see to it", reason="driver_library_mismatch")
-    agent(*RUN)
-
-    assert agent("check", "--max-age", "24h").stdout == "unknown: driver_library_mismatch\n"
-
-
-def test_gpus_measured_at_once_are_held_against_nobody_else(agent: Agent, fleet: AgentNode) -> None:
-    agent(*RUN, "--all-at-once")
-
-    assert len(fleet.posted[0]) == 4
-    assert kept_states(fleet) == {"GPU-a": "ok", "GPU-b": "ok"}
-
-
-def test_a_run_whose_server_tells_no_band_is_no_failure(agent: Agent, fleet: AgentNode) -> None:
-    fleet.fleet = unreachable
-    ended = agent(*RUN)
-
-    assert ended.code == 0
-    assert kept_states(fleet) == {"GPU-a": "unknown", "GPU-b": "unknown"}

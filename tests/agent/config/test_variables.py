@@ -35,15 +35,27 @@ def test_variables_of_others_are_their_own_business() -> None:
     assert unknown_variables({"FLEETRIDGE_SERVER_PORT": "8000", "FLEETRIDGE_SLURM_DRAIN": "1"}) == ()
 
 
-def test_what_kubernetes_sets_for_a_service_of_that_name_is_no_misspelling() -> None:
-    of_service = {
-        "FLEETRIDGE_SERVICE_HOST": "10.0.0.1",
-        "FLEETRIDGE_SERVICE_PORT": "8000",
-        "FLEETRIDGE_SERVICE_PORT_HTTP": "8000",
-        "FLEETRIDGE_PORT": "tcp://10.0.0.1:8000",
-        "FLEETRIDGE_PORT_8000_TCP": "tcp://10.0.0.1:8000",
-        "FLEETRIDGE_PORT_8000_TCP_ADDR": "10.0.0.1",
-        "FLEETRIDGE_API_SERVICE_HOST": "10.0.0.1",
+def service_variables(service: str) -> dict[str, str]:
+    """What Kubernetes puts into every pod of a namespace for a Service in it, where nobody turns that off."""
+    name = service.upper().replace("-", "_")
+    return {
+        f"{name}_SERVICE_HOST": "10.0.0.1",
+        f"{name}_SERVICE_PORT": "8000",
+        f"{name}_SERVICE_PORT_HTTP": "8000",
+        f"{name}_PORT": "tcp://10.0.0.1:8000",
+        f"{name}_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+        f"{name}_PORT_8000_TCP_PROTO": "tcp",
+        f"{name}_PORT_8000_TCP_PORT": "8000",
+        f"{name}_PORT_8000_TCP_ADDR": "10.0.0.1",
     }
 
-    assert unknown_variables(of_service) == ()
+
+@pytest.mark.parametrize("service", ["fleetridge", "fleetridge-server", "fleetridge-agent", "fleetridge-api-2"])
+def test_what_kubernetes_sets_for_a_service_is_no_misspelling(service: str) -> None:
+    assert unknown_variables(service_variables(service)) == ()
+
+
+@pytest.mark.parametrize("setting", sorted(known_variables()))
+def test_no_service_can_set_a_setting(setting: str) -> None:
+    """A Service called fleetridge-x sets FLEETRIDGE_X_PORT, so no setting may end like that."""
+    assert not setting.endswith(tuple(service_variables("")))

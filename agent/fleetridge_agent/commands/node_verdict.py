@@ -1,4 +1,4 @@
-"""What `check` and `run` share of giving verdicts: the fleet as yardstick, and the verdict that is left on disk."""
+"""The verdict on a node as `check` and `run` give it: held against the fleet, said in the log, left on disk."""
 
 from __future__ import annotations
 
