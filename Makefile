@@ -3,7 +3,7 @@
 PYTHON ?= python3
 TORCH_INDEX_URL ?=
 ARGS ?=
-BENCHES := reasons evaluation_cost reading verdicts
+BENCHES := reasons evaluation_cost reading verdicts footprint delivery
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -15,13 +15,13 @@ MADE_FOR := $(shell $(PYTHON) -c 'import os, sys, zlib; \
 READY := $(VENV)/.ready-$(MADE_FOR)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench pins clean
+.PHONY: help demo test test-deploy lint format bench pins clean
 
 help: ## list the targets
 	@echo "make TARGET [PYTHON=python3.12] [TORCH_INDEX_URL=URL] [ARGS='...']"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
-		printf '  %-8s %s\n' $$name "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
+		printf '  %-12s %s\n' $$name "$$text"; done
 	@echo
 	@echo "PYTHON            the Python that makes .venv (now $(PYTHON))"
 	@echo "TORCH_INDEX_URL   package index with another build of torch, used when .venv is made"
@@ -33,6 +33,10 @@ demo: $(READY) ## measure this machine, post it to a server of your own, show th
 
 test: $(READY) ## run every test, on SQLite and PostgreSQL, with branch coverage
 	@$(RUN) -m pytest --cov --numprocesses logical --maxprocesses 8 $(ARGS)
+
+test-deploy: $(READY) ## check everything in deploy/ with the programs that read it (CONTRIBUTING.md names them)
+	@$(INSTALL) --quiet --no-build-isolation --editable '.[agent,server,dev,deploy]'
+	@$(RUN) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile -m 'programs or not programs' tests/deploy $(ARGS)
 
 lint: $(READY) ## check style, formatting, types and who imports whom
 	@$(RUN) -m ruff check .

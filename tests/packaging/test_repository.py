@@ -18,12 +18,12 @@ def read(name: str) -> str:
 
 
 def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):.*## ", read("Makefile"), flags=re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):.*## ", read("Makefile"), flags=re.MULTILINE))
 
 
 def make_commands(text: str) -> set[str]:
     """Targets of the `make …` commands in a page, in code spans or code blocks."""
-    return set(re.findall(r"(?:^|`|\$ )make ([a-z]+)\b", text, flags=re.MULTILINE))
+    return set(re.findall(r"(?:^|`|\$ )make ([a-z-]+)", text, flags=re.MULTILINE))
 
 
 def python_files() -> list[Path]:
@@ -82,7 +82,7 @@ def test_the_guide_for_contributors_names_every_make_target() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", ".ci/run"])
 def test_every_make_command_in_a_page_exists(page: str) -> None:
-    commands = make_commands(read(page)) | set(re.findall(r"^(?:exec )?make ([a-z]+)", read(page), flags=re.MULTILINE))
+    commands = make_commands(read(page)) | set(re.findall(r"^(?:exec )?make ([a-z-]+)", read(page), flags=re.MULTILINE))
     assert commands
     assert commands <= make_targets()
 
