@@ -14,6 +14,7 @@ from fleetridge.report.values import (
     Count,
     PositiveNumber,
     Reading,
+    ShareReading,
     SmallCountReading,
     SwitchReading,
     Text,
@@ -41,7 +42,7 @@ class _Timed(WireModel):
 
     dtype: Text
     ms: PositiveNumber
-    spread: Annotated[Reading, Field(ge=0)] = None
+    spread: ShareReading = None
     reps: SmallCountReading = None
     regime: Regime = "unspecified"
     l2: L2State | None = None

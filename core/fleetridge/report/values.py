@@ -126,6 +126,15 @@ Reading = Annotated[
 ]
 """Number that a driver may not have; "[N/A]" and its like are None, never 0."""
 
+ShareReading = Annotated[
+    Annotated[float, Field(strict=True, ge=0, le=_LARGEST)] | None, BeforeValidator(_absent_as_none)
+]
+"""
+Part of something, at least 0, that may not be known.
+
+The bound stands inside the union: one put around a reading would be held against None too.
+"""
+
 CountReading = Annotated[
     Annotated[int, Field(strict=True, ge=0, le=_INT64_MAX)] | None, BeforeValidator(_absent_as_none)
 ]

@@ -280,3 +280,33 @@ def test_an_id_is_a_plain_uuid_and_not_of_zeros(path: str, uuid: Any) -> None:
 def test_an_id_may_be_in_capitals() -> None:
     """Some libraries write it so."""
     Report.model_validate(make_report(report_id="01A22912-EBE4-7DCB-9109-E122E1E199EC"))
+
+
+def leaves(part: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Paths to everything in a report that holds nothing else."""
+    parts = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    return [leaf for key, inner in parts for leaf in leaves(inner, (*path, key))] or [path]
+
+
+@pytest.mark.parametrize("path", leaves(make_report()), ids=lambda path: ".".join(map(str, path)))
+def test_a_null_in_any_place_is_taken_or_refused_with_its_place(path: tuple[str | int, ...]) -> None:
+    """It never breaks the check itself."""
+    content = make_report()
+    holder: Any = content
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = None
+
+    try:
+        Report.model_validate(content)
+    except ValidationError as error:
+        # A wrong measure contradicts the rates that are sent along, which the check says of the whole point.
+        assert set(error.errors()[0]["loc"]) & set(path)
+
+
+def test_a_point_whose_spread_is_not_known_is_taken() -> None:
+    """It is a reading like any other."""
+    content = make_report()
+    content["points"][0]["spread"] = None
+
+    assert Report.model_validate(content).points[0].spread is None
