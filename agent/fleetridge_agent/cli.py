@@ -28,7 +28,7 @@ from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Setting, Source, add_all
 from fleetridge_agent.config.variables import unknown_variables
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
-from fleetridge_agent.log import configure, strays_logged
+from fleetridge_agent.log import LogFormat, configure, strays_logged
 from fleetridge_agent.stop import stopping_on_signals
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
         arguments: of the command line, by default this process's own.
         carry_out: what to do with the settings that they give, in place of the command that they name.
     """
-    configure(sys.stderr, log_format="auto", environ=os.environ)
+    _open_streams()
+    configure(sys.stderr, log_format=_early_log_format(arguments), environ=os.environ)
     failed: int = ExitCode.FAILED
     try:
         with strays_logged():
@@ -78,6 +79,23 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
         return failed
 
 
+def _open_streams() -> None:
+    """Give the streams that were closed before this program began somewhere to go; Python has None in their place."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 # as long as we live
+
+
+def _early_log_format(arguments: Sequence[str] | None) -> LogFormat:
+    """Format of what is said of a command line that cannot be read: as it asks for, as far as that can be made out."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    options.LOG_FORMAT.add_to(parser)
+    try:
+        return options.LOG_FORMAT.required(Source(parser.parse_known_args(arguments)[0], os.environ))
+    except UsageError:
+        return "auto"
+
+
 def _ended(source: Source, command: Command, *, failed: int) -> int:
     """Run the command until it ends or is ended by a signal."""
     progress = configure(sys.stderr, log_format=options.LOG_FORMAT.required(source), environ=source.environ)
@@ -89,7 +107,7 @@ def _ended(source: Source, command: Command, *, failed: int) -> int:
             stdout=sys.stdout,
             progress=progress,
             stop=stop,
-            state_dir=choices.state_dir(source, is_root=os.geteuid() == 0, home=Path.home()),
+            state_dir=choices.state_dir(source, is_root=os.geteuid() == 0),
             is_attended=sys.stderr.isatty(),
             columns=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
         )

@@ -7,6 +7,7 @@ The kernel lets go of such a lock however its holder ends, so that none is ever 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import os
 import re
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 _FILE_MODE = 0o600
+
+# File systems take names of 255 bytes; what stands before and behind the name of a node needs some of them.
+_LONGEST_PART = 160
 
 
 @contextmanager
@@ -87,8 +91,11 @@ def daemon_lock(state_dir: Path, node: str) -> Iterator[bool]:
 
 
 def file_name_of(name: str) -> str:
-    """Part of a file name that stands for the name of a node or gpu."""
-    return _UNSAFE.sub("_", name)
+    """Part of a file name that stands for the name of a node or gpu; a long one is told from others by its hash."""
+    safe = _UNSAFE.sub("_", name)
+    if len(safe) <= _LONGEST_PART:
+        return safe
+    return f"{safe[:_LONGEST_PART]}-{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
 
 def _path(state_dir: Path, kind: str, name: str) -> Path:

@@ -7,10 +7,10 @@ The first signal asks: the step under way is finished, what was measured is repo
 from __future__ import annotations
 
 import logging
+import queue
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from fleetridge_agent.errors import SweepError
@@ -21,25 +21,36 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether somebody asked us to end."""
+    """
+    Whether somebody asked us to end.
+
+    A signal may come while this very thread is about to pause. Of the tools of the standard library only SimpleQueue
+    is made to be touched again then; an Event, whose lock the thread already holds, would wait for itself.
+    """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._wakings: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_asked = False
         self._by = ""
 
     @property
     def is_asked(self) -> bool:
         """Whether a signal came."""
-        return self._asked.is_set()
+        return self._is_asked
 
     def ask(self, by: str) -> None:
         """Ask for the end, and say who does."""
         self._by = by
-        self._asked.set()
+        self._is_asked = True
+        self._wakings.put(None)
 
     def wait(self, seconds: float) -> bool:
         """Pause for some seconds, less if the end is asked for; True then."""
-        return self._asked.wait(seconds)
+        if not self._is_asked:
+            with suppress(queue.Empty):
+                self._wakings.get(timeout=max(0.0, seconds))
+                self._wakings.put(None)  # for whoever else pauses
+        return self._is_asked
 
     def check(self) -> None:
         """

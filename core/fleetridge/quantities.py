@@ -88,6 +88,11 @@ def age(elapsed: timedelta) -> str:
     return _duration(seconds)
 
 
+def since(elapsed: timedelta) -> str:
+    """When something was: "5 min ago"; "2 d ahead" where the clock of then runs ahead of the one of now."""
+    return age(elapsed) if int(elapsed.total_seconds()) < 0 else f"{age(elapsed)} ago"
+
+
 def binary_size(size_bytes: float | None) -> str:
     """A size in the binary unit that keeps it readable: 1073741824 gives "1.00 GiB"."""
     if size_bytes is None:

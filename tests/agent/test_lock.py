@@ -97,3 +97,9 @@ def test_a_file_system_without_locks_is_no_reason_not_to_measure(
 
     with node_lock(tmp_path, "n1") as is_held:
         assert not is_held
+
+
+def test_nodes_with_long_names_have_locks_of_their_own(tmp_path: Path) -> None:
+    with node_lock(tmp_path, "n" * 256) as is_held, node_lock(tmp_path, "n" * 255 + "m") as is_other_held:
+        assert is_held
+        assert is_other_held

@@ -12,12 +12,16 @@ from pydantic_core import from_json
 
 from fleetridge import __version__
 from fleetridge.terminal_text import shortened, visible
+from fleetridge_agent.deliver.aside import within
 from fleetridge_agent.deliver.client import Server, open_http
 from fleetridge_agent.errors import AgentError
 
 # A preflight has seconds; a server that needs longer is as good as none, as the last band is on disk.
 _TIMEOUTS = httpx.Timeout(connect=3.0, read=10.0, write=5.0, pool=3.0)
 _DEADLINE_S = 15.0
+
+# Headers may drip in as well; with them and the connection a call takes no longer than this.
+_CALL_DEADLINE_S = 25.0
 
 # Bands of some hundred cohorts and one gpu take some hundred kilobytes.
 _MOST_BYTES = 8 * 1024**2
@@ -56,15 +60,20 @@ def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport 
     headers = {"User-Agent": f"fleetridge-agent/{__version__}", "Accept": "application/json"}
     if server.token:
         headers["Authorization"] = f"Bearer {server.token}"
-    try:
+
+    def asked() -> tuple[int, bytes]:
         with (
             open_http(server, headers=headers, timeouts=_TIMEOUTS, transport=transport) as http,
             http.stream("GET", url, params={"limit": 1}) as response,
         ):
-            return _read(response.status_code, b"".join(_bounded(response.iter_bytes())), device)
+            return response.status_code, b"".join(_bounded(response.iter_bytes()))
+
+    try:
+        status, body = within(_CALL_DEADLINE_S, asked)
     except (httpx.HTTPError, httpx.StreamError) as error:
         cause = shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
         raise NoAnswerError(f"{server.url} cannot be reached ({cause}); check --server and the network") from error
+    return _read(status, body, device)
 
 
 def _read(status: int, body: bytes, device: str) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ somebody needed the gpu does not take the place of one that says something.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleetridge_agent.checking.verdict import GpuVerdict
 from fleetridge_agent.deliver.durable_file import write_durably
+from fleetridge_agent.lock import file_name_of
 
 _FOLDER = "check"
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 # A clock that was set back by more than this since the verdict tells no age.
 _CLOCK_SLACK = timedelta(minutes=1)
@@ -47,7 +46,7 @@ class LastVerdict(BaseModel):
 
 def verdict_path(state_dir: Path, node: str) -> Path:
     """Where the last verdict on a node lies."""
-    return state_dir / _FOLDER / f"verdict-{_UNSAFE.sub('_', node)}.json"
+    return state_dir / _FOLDER / f"verdict-{file_name_of(node)}.json"
 
 
 def read_last(state_dir: Path, node: str) -> LastVerdict | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from fleetridge.quantities import MINUS, age, signed_percent
+from fleetridge.quantities import MINUS, signed_percent, since
 from fleetridge.terminal_text import visible
 from fleetridge_agent.checking.verdict import GpuVerdict, worst_state
 
@@ -42,7 +42,7 @@ def _parts(verdicts: Sequence[GpuVerdict], *, trouble: str, old: timedelta | Non
         return
     yield from _about(verdicts)
     if old is not None:
-        yield f"{age(old)} ago"
+        yield since(old)
 
 
 def _about(verdicts: Sequence[GpuVerdict]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleetridge.quantities import age
+from fleetridge.quantities import since
 from fleetridge_agent.checking.band import Band, bands_of
 from fleetridge_agent.checking.band_file import keep_bands, kept_bands
 from fleetridge_agent.checking.baseline import Baseline
@@ -56,7 +56,7 @@ class ByBaseline:
     def for_gpu(self, subject: Subject, uuid: str | None) -> Held:
         """The gpu's own figures of then, else the median of those of its kind."""
         bands, whose = self._baseline.bands(subject, uuid, tolerance=self._tolerance)
-        return Held(bands, f"{whose}, baseline {self._path} of {age(self._now - self._baseline.saved_at)} ago")
+        return Held(bands, f"{whose}, baseline {self._path} of {since(self._now - self._baseline.saved_at)}")
 
 
 class ByFleet:
@@ -117,7 +117,7 @@ class ByFleet:
         kept = kept_bands(self._state_dir, device, server=self._server)
         if kept is None:
             return Held((), f"no band: {why}; and none was kept earlier", is_answered=False)
-        old = age(self._now() - kept.fetched_at)
+        when = since(self._now() - kept.fetched_at)
         if not kept.is_usable(self._now()):
-            return Held((), f"no band: {why}; the one that was kept {old} ago is too old", is_answered=False)
-        return Held(bands_of(kept.answer), f"the fleet's band as kept {old} ago: {why}", is_answered=False)
+            return Held((), f"no band: {why}; the one that was kept {when} is of no use any more", is_answered=False)
+        return Held(bands_of(kept.answer), f"the fleet's band as kept {when}: {why}", is_answered=False)

@@ -130,6 +130,8 @@ def _plan(context: Context) -> _Plan:
     baseline, save_to = options.BASELINE.value(source), options.SAVE_BASELINE.value(source)
     if baseline is not None and save_to is not None:
         raise UsageError("--baseline, --save-baseline: give one of the two; a baseline is not held against another")
+    if save_to is not None and save_to.exists() and not save_to.is_file():
+        raise UsageError(f"--save-baseline: {save_to} is no file and would be replaced by one; give another path")
     return _Plan(
         assignment=Assignment(
             run=start_run("check", kind, source.environ),

@@ -7,6 +7,7 @@ from functools import partial
 
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
+from fleetridge_agent.deliver.client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import daemon_lock
@@ -59,9 +60,12 @@ def daemon(context: Context) -> ExitCode:
 
 def _require_right_settings(context: Context) -> None:
     """What a round would be refused for is said now, and not in the middle of the first night."""
-    choices.server_of(context.source)
+    with Client(choices.server_of(context.source), wait=context.stop.wait):
+        pass  # opens certificates and proxies, and calls nobody
     choices.device_kind(context.source)
     choices.sweep_options(context.source)
+    for setting in _MEASURED:
+        setting.value(context.source)
 
 
 def _measure(context: Context, order: Order, limit_s: float) -> Answer | None:

@@ -140,10 +140,20 @@ def model_traits(source: Source) -> ModelTraits:
     return ModelTraits(options.HIDDEN_SIZE.required(source), options.GQA_GROUP.required(source))
 
 
-def state_dir(source: Source, *, is_root: bool, home: Path) -> Path:
-    """Folder of spool and locks."""
+def state_dir(source: Source, *, is_root: bool) -> Path:
+    """
+    Folder of spool and locks.
+
+    Raises:
+        UsageError: none is named, and this user has no home to look for it in.
+    """
     named = options.STATE_DIR.value(source)
-    return default_state_dir(source.environ, is_root=is_root, home=home) if named is None else named
+    if named is not None:
+        return named
+    try:
+        return default_state_dir(source.environ, is_root=is_root, home=Path.home())
+    except RuntimeError as error:  # a container's user that is in no list of users
+        raise UsageError("--state-dir: this user has no home directory; name a folder that it may write to") from error
 
 
 def arguments_of(

@@ -36,7 +36,10 @@ _SHORTEST_INTERVAL = timedelta(minutes=1)
 def _path(text: str) -> Path:
     if not text.strip():
         raise ValueError("give a path")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{text} begins with the home directory of nobody here; write the path in full") from error
 
 
 def _interval(text: str) -> timedelta:

@@ -34,6 +34,9 @@ _MAX_LONE_FAILURES = 3
 
 _LOOPBACK_NAME = "localhost"
 
+# RFC 9293, 3.1: ports have 16 bits.
+_HIGHEST_PORT = 2**16 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -88,6 +91,8 @@ def server_at(url: str, *, token: str | None, allow_plain_http: bool = False, ca
         raise UsageError(f"--server: not an address ({error}); give one such as https://fleetridge.example") from error
     if parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query or parsed.fragment:
         raise UsageError("--server: give an http or https address without query, such as https://fleetridge.example")
+    if not _can_be_called(parsed):
+        raise UsageError("--server: no machine can have this name and port; give an address such as https://host:8443")
     if parsed.userinfo:
         raise UsageError("--server: an address must not hold a password; put the token in a file and use --token-file")
     server = Server(str(parsed), token, ca_file)
@@ -262,6 +267,15 @@ def _merged(one: Delivery, other: Delivery) -> Delivery:
 
 def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _can_be_called(url: httpx.URL) -> bool:
+    """Whether the name can be looked up and the port exists; what httpx lets pass, the socket trips over."""
+    try:
+        url.host.encode("idna")
+    except UnicodeError:
+        return False
+    return url.port is None or 0 < url.port <= _HIGHEST_PORT
 
 
 def _is_loopback(host: str) -> bool:

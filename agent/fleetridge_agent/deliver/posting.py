@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import gzip
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from datetime import datetime, timezone
+from functools import partial
 from typing import final
 
 import httpx
 
 from fleetridge import __version__
+from fleetridge_agent.deliver.aside import aside
 from fleetridge_agent.deliver.delivery import Answer
 from fleetridge_agent.deliver.spool import Outgoing
 
@@ -22,6 +22,10 @@ _ANSWER_MAX_BYTES = 8 * 1024**2
 
 # Against an answer that drips in a byte at a time and so never runs into the read time-out.
 _ANSWER_DEADLINE_S = 60.0
+
+# Against headers that drip in, or a call that is taken a byte at a time; the largest call of ours needs a second or two
+# on a slow line.
+_CALL_DEADLINE_S = 120.0
 
 # Once the program is to end, an answer under way gets this long, so that it is gone within a second of SIGTERM.
 _FAREWELL_S = 0.5
@@ -55,20 +59,20 @@ class Postbox:
         """
         Answer to one POST.
 
-        The call runs in a thread of its own, as nothing else ends a read that waits for a silent server. Reports that
-        live in memory only are waited for as long as it takes.
+        Also once the program is to end, reports that live in memory only are waited for.
 
         Raises:
             LeftBehindError: the program is to end and the server is slow; every report is on disk.
             httpx.HTTPError: the server cannot be reached, or its answer breaks off.
             httpx.StreamError: likewise.
         """
-        answer: Future[Answer] = Future()
-        threading.Thread(target=_resolve, args=(answer, self._posted, reports), daemon=True).start()
+        answer, deadline = aside(partial(self._posted, reports)), time.monotonic() + _CALL_DEADLINE_S
         is_on_disk = all(report.path is not None for report in reports)
         while not concurrent.futures.wait([answer], timeout=_LOOK_S).done:
             if is_on_disk and self._is_time_to_leave():
                 raise LeftBehindError
+            if time.monotonic() > deadline:
+                raise httpx.ReadTimeout(f"no whole answer within {_CALL_DEADLINE_S:g} s")
         return answer.result()
 
     def _is_time_to_leave(self) -> bool:
@@ -100,15 +104,6 @@ def headers_of(token: str | None) -> dict[str, str]:
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return headers
-
-
-def _resolve(
-    answer: Future[Answer], posted: Callable[[Sequence[Outgoing]], Answer], reports: Sequence[Outgoing]
-) -> None:
-    try:
-        answer.set_result(posted(reports))
-    except BaseException as error:  # noqa: BLE001 # raised again where the answer is waited for
-        answer.set_exception(error)
 
 
 def _envelope(reports: Sequence[Outgoing], *, sent_at: datetime) -> bytes:

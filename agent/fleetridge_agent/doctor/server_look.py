@@ -19,9 +19,13 @@ import httpx
 
 from fleetridge import __version__
 from fleetridge.terminal_text import shortened, visible
+from fleetridge_agent.deliver.aside import within
 from fleetridge_agent.deliver.client import Server, open_http
 
 _TIMEOUTS = httpx.Timeout(connect=5.0, read=10.0, write=5.0, pool=5.0)
+
+# Against headers that drip in a byte at a time and so never run into the read time-out.
+_CALL_DEADLINE_S = 20.0
 
 _LONGEST_CAUSE = 200
 
@@ -93,8 +97,12 @@ def looked_at(
 
 def _head_of(http: httpx.Client, method: str, url: str, **arguments: Any) -> httpx.Response:  # noqa: ANN401 # of httpx
     """Status and headers of an answer; its body, which may be anything of any length, is not read."""
-    with http.stream(method, url, **arguments) as response:
-        return response
+
+    def asked() -> httpx.Response:
+        with http.stream(method, url, **arguments) as response:
+            return response
+
+    return within(_CALL_DEADLINE_S, asked)
 
 
 def _kind(error: BaseException) -> FailureKind:

@@ -106,3 +106,7 @@ def test_every_line_fits_and_begins_with_the_state(gpus: list[GpuVerdict], troub
     assert len(f"{line}\n".encode("ascii")) <= 80
     assert line.split(":")[0] in {"ok", "degraded", "unknown"}
     assert line.isprintable()
+
+
+def test_a_verdict_from_a_clock_that_ran_ahead_is_not_said_to_be_old() -> None:
+    assert verdict_line([gpu(0, "unknown", reason="x")], old=timedelta(days=-2)).endswith(", 2 d ahead")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -309,3 +310,13 @@ def test_details_are_in_the_log_with_every_number(agent: Agent) -> None:
         "  pi bfloat16 burst 800 TFLOP/s, 0.0 % of the median 800 TFLOP/s of 32 peers, "
         "degraded below 776 TFLOP/s: ok" in messages
     )
+
+
+def test_a_baseline_never_takes_the_place_of_a_device(agent: Agent, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ended = agent("check", "--save-baseline", str(pipe))
+
+    assert ended.code == 2
+    assert ended.line == "unknown: usage"
+    assert pipe.is_fifo()

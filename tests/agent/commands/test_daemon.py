@@ -206,6 +206,8 @@ def test_a_node_has_one_daemon(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("--server", NOBODY, "--device", "cpu", "--gpus", "0"), "--gpus chooses among gpus"),
         (("--server", NOBODY, "--model", "nobody/knows"), "--model"),
         (("--server", NOBODY, "--label", "rack"), "--label: "),
+        (("--server", NOBODY, "--limit", "soon"), "--limit: 'soon' is no length of time"),
+        (("--server", NOBODY, "--ca-file", "/no/such/file"), "certificates cannot be read"),
     ],
 )
 def test_what_is_wrong_with_the_settings_is_said_before_the_first_night(

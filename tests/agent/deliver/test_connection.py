@@ -177,3 +177,9 @@ def test_a_token_travels_in_the_clear_nowhere_else_unless_told_so(url: str) -> N
         server_at(url, token=TOKEN)
 
     assert server_at(url, token=TOKEN, allow_plain_http=True).url == url
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://a..b", f"http://{'a' * 64}.example"])
+def test_an_address_that_no_machine_can_have_is_a_wrong_call(url: str) -> None:
+    with pytest.raises(UsageError, match="--server"):
+        server_at(url, token=None)

@@ -1,0 +1,54 @@
+"""The program as a whole: streams, logs and homes that are not as one would wish."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleetridge_agent import cli
+from fleetridge_agent.errors import ExitCode
+
+PROGRAM = f"{sys.executable} -m fleetridge_agent.cli"
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_a_check_whose_streams_are_closed_accuses_nobody(tmp_path: Path, closed: str) -> None:
+    command = f"{PROGRAM} check --max-age 1h --state-dir {tmp_path} {closed}"
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("option", "variable"), [(("--log-format=json",), ""), ((), "json")])
+def test_a_command_line_that_cannot_be_read_is_answered_in_the_format_of_the_log(
+    option: tuple[str, ...], variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLEETRIDGE_LOG_FORMAT", variable)
+
+    assert cli.main(["run", *option, "--bogus"]) == ExitCode.USAGE
+    assert "--bogus" in json.loads(capsys.readouterr().err)["message"]
+
+
+def test_a_user_without_a_home_is_asked_for_a_state_directory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.delenv("FLEETRIDGE_STATE_DIR", raising=False)
+
+    assert cli.main(["flush", "--server", "http://127.0.0.1:9"]) == ExitCode.USAGE
+    assert "--state-dir" in capsys.readouterr().err
+    assert cli.main(["flush", "--server", "http://127.0.0.1:9", "--state-dir", str(tmp_path)]) == ExitCode.DONE
+
+
+def test_a_path_in_the_home_of_nobody_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["flush", "--state-dir", "~no-such-user-here/x"]) == ExitCode.USAGE
+    assert "--state-dir: ~no-such-user-here/x" in capsys.readouterr().err
