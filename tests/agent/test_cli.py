@@ -52,3 +52,19 @@ def test_a_user_without_a_home_is_asked_for_a_state_directory(
 def test_a_path_in_the_home_of_nobody_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["flush", "--state-dir", "~no-such-user-here/x"]) == ExitCode.USAGE
     assert "--state-dir: ~no-such-user-here/x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sweep", "--csv", "~nobody-here/points.csv"),
+        ("sweep", "--json", "~nobody-here/report.json"),
+        ("flush", "--state-dir", "~nobody-here/state"),
+        ("check", "--baseline", "~nobody-here/baseline.json"),
+    ],
+)
+def test_a_path_in_the_home_of_nobody_is_refused_before_anything_is_done(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(command) == ExitCode.USAGE
+    assert "home directory of nobody here" in capsys.readouterr().err

@@ -51,8 +51,11 @@ def verdict_path(state_dir: Path, node: str) -> Path:
 
 def read_last(state_dir: Path, node: str) -> LastVerdict | None:
     """The last verdict on a node; None where there is none that can be read."""
+    path = verdict_path(state_dir, node)
     try:
-        with verdict_path(state_dir, node).open("rb") as file:
+        if not path.is_file():
+            return None  # nothing there, or something that would keep whoever opens it waiting
+        with path.open("rb") as file:
             verdict = LastVerdict.model_validate_json(file.read(_MOST_BYTES))
     except (OSError, ValidationError):
         return None

@@ -38,7 +38,7 @@ class ResultFiles:
             if path == STANDARD_OUTPUT:
                 emit(text())
             elif path is not None:
-                failures += _written(Path(path).expanduser(), text())
+                failures += _written(Path(path), text())
         if failures:
             raise AgentError(f"cannot write {'; '.join(failures)}; free some space or give another path")
 
@@ -54,7 +54,7 @@ def result_files(csv: str | None, json: str | None) -> ResultFiles:
         raise UsageError("--csv, --json: only one of them can go to standard output; give a path for the other")
     for option, path in (("--csv", csv), ("--json", json)):
         if path not in (None, STANDARD_OUTPUT):
-            _require_place(option, Path(path).expanduser())
+            _require_place(option, Path(path))
     return ResultFiles(csv, json)
 
 

@@ -42,6 +42,11 @@ def _path(text: str) -> Path:
         raise ValueError(f"{text} begins with the home directory of nobody here; write the path in full") from error
 
 
+def _result_place(text: str) -> str:
+    """A file, or a hyphen for standard output."""
+    return text if text == "-" else str(_path(text))
+
+
 def _interval(text: str) -> timedelta:
     """Time from one round to the next, no shorter than a round may last."""
     interval = duration(text)
@@ -145,8 +150,8 @@ HIDDEN_SIZE = Setting(
     "hidden-size", _size, "Width d of the model, for T* and the reference workloads.", str(DEFAULT_HIDDEN_SIZE), "D"
 )
 GQA_GROUP = Setting("gqa-group", _size, "Query heads that share a KV head.", str(DEFAULT_GQA_GROUP), "G")
-CSV = Setting("csv", plain_text, "Also write every measured point here; - for standard output.", metavar="PATH")
-JSON = Setting("json", plain_text, "Also write the report here; - for standard output alone.", metavar="PATH")
+CSV = Setting("csv", _result_place, "Also write every measured point here; - for standard output.", metavar="PATH")
+JSON = Setting("json", _result_place, "Also write the report here; - for standard output alone.", metavar="PATH")
 
 SHOWING: tuple[Setting[object], ...] = (PEAK_TFLOPS, PEAK_GBPS, HIDDEN_SIZE, GQA_GROUP, CSV, JSON)
 

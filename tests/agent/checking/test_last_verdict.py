@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -118,3 +119,11 @@ def test_later_versions_may_add_fields(tmp_path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "green"}))
 
     assert states(read_last(tmp_path, "n1")) == {"GPU-a": "ok"}
+
+
+def test_a_pipe_in_place_of_the_verdict_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = verdict_path(tmp_path, "n1")
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+
+    assert read_last(tmp_path, "n1") is None
