@@ -2,26 +2,44 @@
 What an evaluation costs: processor seconds for fleets of growing size, and whether the cost grows with the size alone.
 
     python bench/evaluation_cost.py [--gpus N ...] [--roofs N] [--reports N] [--json FILE]
+    python bench/evaluation_cost.py --database URL [--gpus N ...] …
 
-Only the pure part is timed: reports are made before, nothing is stored. Drift is timed by itself, as it changes with a
-gpu's own reports only and is kept between evaluations.
+Without a database only the pure part is timed: reports are made before, nothing is stored. Drift is timed by itself, as
+it changes with a gpu's own reports only and is kept between evaluations. With an empty database, which is left empty,
+every part of a stored evaluation is timed (processor seconds on SQLite; by the clock on PostgreSQL, where another
+process works too): histories of gpus that are due, reading them, judging, shaping
+what is said, storing it; and a second evaluation after one gpu in a hundred reported anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import random
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from sqlalchemy import select
+from stored_fleet import add_reports, store_fleet
+
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
+from fleetridge_server.evaluating.evaluator import Evaluator, outcome_of
+from fleetridge_server.evaluating.judging import judged
 from fleetridge_server.simulated_fleet import BETA, PI, Fault, FleetPlan, simulated_reports
+from fleetridge_server.store import schema
+from fleetridge_server.store.database import Database, create_database_engine, open_database
+from fleetridge_server.store.due import Population
+from fleetridge_server.store.evaluations import course
+from fleetridge_server.store.gpu_histories import histories
+from fleetridge_server.store.models import Gpu
+from fleetridge_server.store.outcomes import save_evaluation, writing_of
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
 from fleetridge_server.verdict.histories import gpu_drifts
@@ -91,6 +109,83 @@ def drift_us() -> float:
     return (time.process_time() - started) / (_DRIFT_GPUS * 2) * 1e6
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCost:
+    """Seconds of the parts of a first evaluation, and of a second one after few reports."""
+
+    gpus: int
+    due: float
+    read: float
+    judge: float
+    shape: float
+    store: float
+    again: float
+
+    @property
+    def evaluation(self) -> float:
+        """An evaluation of histories that are up to date."""
+        return self.read + self.judge + self.shape + self.store
+
+
+def _clock_of(database: Database) -> Callable[[], float]:
+    return time.perf_counter if database.data_file is None else time.process_time
+
+
+def stored_cost(database: Database, gpus: int, roofs: int, reports: int) -> StoredCost:
+    """Cost of evaluating a fleet that is stored."""
+    fleet = fleet_reports(gpus, roofs, reports)
+    population = store_fleet(database, f"Simulated {gpus}", fleet)
+    database.analyze()
+    as_of = _MONDAY + timedelta(days=reports)
+    evaluator = Evaluator(database, now=lambda: as_of)
+    clock_s = _clock_of(database)
+    times = [clock_s()]
+    evaluator.bring_up_to_date(population)
+    times.append(clock_s())
+    with database.reading() as session:
+        histories(session, population, as_of)
+        times.append(clock_s())
+        judgement = judged(session, population, as_of)
+        times.append(clock_s())
+        before = course(session, population)
+    outcome = outcome_of(population, judgement, made_at=as_of)
+    writing = writing_of(outcome, before)
+    times.append(clock_s())
+    with database.writing() as session:
+        save_evaluation(session, outcome, writing, after=None)
+    times.append(clock_s())
+    due, read, judge, shape, store = (end - start for start, end in itertools.pairwise(times))
+    del judgement, outcome, writing
+    again = _again(evaluator, population, fleet[:: reports * _ONE_IN], as_of)
+    return StoredCost(gpus, due, read, judge - read, shape, store, again)
+
+
+def _again(evaluator: Evaluator, population: Population, reported: list[JudgedReport], as_of: datetime) -> float:
+    """Seconds for the evaluation after some gpus reported once more, their histories included."""
+    with evaluator.database.reading() as session:
+        rows = {row.identity: row.id for row in session.execute(select(Gpu.identity, Gpu.id))}
+    newer = [replace(own, report_id=f"{own.report_id}-again", ordered_at=as_of) for own in reported]
+    add_reports(evaluator.database, population, newer, [rows[own.gpu_id] for own in newer])
+    later = replace(evaluator, now=lambda: as_of + timedelta(hours=1))
+    clock_s = _clock_of(evaluator.database)
+    started = clock_s()
+    later.continue_course(population)
+    return clock_s() - started
+
+
+def print_stored_costs(costs: Sequence[StoredCost]) -> None:
+    """Table of stored evaluations."""
+    parts = ("due", "read", "judge", "shape", "store", "again")
+    names = (("gpus", ""), *((part, "s") for part in parts), ("a gpu", "µs"), ("growth", ""))
+    per_gpu = [cost.evaluation / cost.gpus * 1e6 for cost in costs]
+    rows = [
+        [f"{cost.gpus}", *(f"{getattr(cost, part):.2f}" for part in parts), f"{us:.0f}", f"{us / per_gpu[0]:.2f}"]
+        for cost, us in zip(costs, per_gpu, strict=True)
+    ]
+    print(text_table([Column(*name) for name in names], rows))
+    print("a gpu: read to store; growth: over the first line; again: all of it after one gpu in a hundred reported")
+
+
 def main() -> int:
     """Time what the command line asks for."""
     parser = argparse.ArgumentParser(description="Time evaluations of growing fleets.")
@@ -98,7 +193,10 @@ def main() -> int:
     parser.add_argument("--roofs", type=int, default=3, help="judged roofs of each gpu, 2 to 8")
     parser.add_argument("--reports", type=int, default=3, help="newest reports of each gpu, up to 10")
     parser.add_argument("--json", type=Path, help="also write the result here")
+    parser.add_argument("--database", metavar="URL", help="time stored evaluations in this empty database")
     options = parser.parse_args()
+    if options.database is not None:
+        return time_stored(options)
     costs = [evaluation_cost(gpus, options.roofs, options.reports) for gpus in options.gpus]
     names = (("gpus", ""), ("roofs", ""), ("reports", ""), ("time", "s"), ("a pair", "µs"), ("times the first", ""))
     rows = [
@@ -118,6 +216,31 @@ def main() -> int:
     print(f"drift of one pair over {_DRIFT_REPORTS} reports: {drift:.0f} µs")
     if options.json is not None:
         result = {"costs": [asdict(cost) for cost in costs], "drift_us": drift}
+        options.json.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return 0
+
+
+def time_stored(options: argparse.Namespace) -> int:
+    """Time stored evaluations, one fleet after the other."""
+    engine = create_database_engine(options.database)
+    is_empty = schema.current_revision(engine) is None
+    engine.dispose()
+    if not is_empty:
+        print("the database is in use: name an empty one, which is left empty", file=sys.stderr)
+        return 2
+    costs: list[StoredCost] = []
+    for gpus in options.gpus:
+        schema.migrate(options.database)
+        database = open_database(options.database)
+        try:
+            costs.append(stored_cost(database, gpus, options.roofs, options.reports))
+        finally:
+            database.close()
+            schema.downgrade(options.database, "base")
+        gc.collect()
+    print_stored_costs(costs)
+    if options.json is not None:
+        result = {"stored": [asdict(cost) for cost in costs]}
         options.json.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return 0
 

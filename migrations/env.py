@@ -10,14 +10,15 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from fleetridge_server.store.models import Base
+from fleetridge_server.store.all_tables import METADATA, is_month
 
 
 def run(connection: Connection) -> None:
     """Run the revisions on an open transaction."""
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
+        include_name=lambda name, kind, _parents: not (kind == "table" and is_month(name or "")),
         render_as_batch=True,  # SQLite can change a table only by making it anew
         compare_type=True,
         compare_server_default=True,

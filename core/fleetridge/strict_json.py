@@ -131,7 +131,7 @@ def _may_stay(parts: list[Json]) -> bool:
     integers: list[int] = [part for part in parts if type(part) is int]  # type: ignore[misc] # integers
     if integers and not _INT64_MIN <= min(integers) <= max(integers) <= _INT64_MAX:
         return False
-    return math.isfinite(sum([part for part in parts if type(part) is float]))  # type: ignore[misc] # numbers
+    return math.isfinite(sum([part for part in parts if type(part) is float]))
 
 
 def _raise_first_fault(value: Json, max_values: int) -> None:

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 
 import anyio
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from sqlalchemy.exc import DBAPIError
 
 import fleetridge
-from fleetridge_server.api import devices, gpus, health, nodes, reports
+from fleetridge_server.access.answer_headers import AnswerHeaders
+from fleetridge_server.access.guard import FAILURES, DoorRules, Guard
+from fleetridge_server.access.known_tokens import KnownTokens
+from fleetridge_server.access.open_server import is_loopback
+from fleetridge_server.access.permission import require_scope
+from fleetridge_server.access.rates import Buckets, Rate
+from fleetridge_server.access.uses import Uses, writing_uses
+from fleetridge_server.api import (
+    alerts,
+    comparisons,
+    description,
+    devices,
+    fleet,
+    gpus,
+    health,
+    marks,
+    metrics,
+    nodes,
+    reports,
+    workloads,
+)
 from fleetridge_server.api.description import install_description, operation_id
 from fleetridge_server.api.head import HeadAsGet
+from fleetridge_server.evaluating.evaluator import Evaluator
+from fleetridge_server.evaluating.schedule import Schedule, evaluating
 from fleetridge_server.ingest.body import WaitingBodies
+from fleetridge_server.keeping.daily import Daily, keeping
+from fleetridge_server.notifying.notifier import notifying
+from fleetridge_server.notifying.target import target_of
+from fleetridge_server.pages.problem_pages import ProblemPages
+from fleetridge_server.pages.routes import ROUTERS as PAGES
 from fleetridge_server.problems import install_handlers
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.data_file import DataFileError
@@ -27,10 +55,14 @@ def create_app(settings: Settings) -> FastAPI:
     """
     Make the application.
 
+    Raises:
+        WebhookError: the webhook's settings cannot be used.
+
     Raises, when it starts:
         DatabaseUrlError: the database's address cannot be used.
         SchemaError: the database does not have this server's schema.
     """
+    target = target_of(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -42,8 +74,19 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.database = database
             app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
             app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
+            app.state.known_tokens = KnownTokens(database, time.monotonic)
+            app.state.uses = Uses(database, app.state.writers)
             app.state.waiting_bodies = WaitingBodies()
-            yield
+            app.state.sign_ins = Buckets(FAILURES, time.monotonic)
+            app.state.is_https = settings.url_for_people.startswith("https:")
+            app.state.metrics_of_every_gpu = settings.metrics_of_every_gpu
+            with (
+                _evaluations(settings, database),
+                notifying(database, target, public_url=settings.url_for_people),
+                keeping(Daily(settings.database_url, settings.documents_days)),
+            ):
+                async with writing_uses(app.state.uses):
+                    yield
             await anyio.to_thread.run_sync(_analyze, database)
         finally:
             database.close()
@@ -53,18 +96,53 @@ def create_app(settings: Settings) -> FastAPI:
         description=_DESCRIPTION,
         version=fleetridge.__version__,
         lifespan=lifespan,
+        dependencies=[Depends(require_scope)],
+        openapi_url=None,  # a route of ours, so that it asks for a token as all others do
         docs_url=None,  # FastAPI's pages load scripts from another host, which a closed cluster cannot reach
         redoc_url=None,
         redirect_slashes=False,  # a slash at the end can be part of a name
         generate_unique_id_function=operation_id,
         separate_input_output_schemas=False,  # a report is the same on its way in and out
     )
+    # The last is the first to be called.
+    app.add_middleware(Guard, rules=_door_rules(settings))
+    app.add_middleware(ProblemPages)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(AnswerHeaders)
     install_handlers(app)
-    for room in (health, reports, devices, gpus, nodes):
+    for room in (
+        description,
+        health,
+        metrics,
+        reports,
+        fleet,
+        devices,
+        comparisons,
+        workloads,
+        gpus,
+        nodes,
+        alerts,
+        marks,
+    ):
         app.include_router(room.router)
+    for router in PAGES:
+        app.include_router(router)
     install_description(app)
     return app
+
+
+def _door_rules(settings: Settings) -> DoorRules:
+    return DoorRules(
+        is_loopback=is_loopback(settings.host),
+        trust_network=settings.trust_network,
+        calls=Rate(settings.calls_per_s, settings.calls_at_once),
+    )
+
+
+def _evaluations(settings: Settings, database: Database) -> AbstractContextManager[None]:
+    if not settings.evaluate:
+        return nullcontext()
+    return evaluating(Schedule(Evaluator(database, settings.measured_every), settings.evaluate_every))
 
 
 def _analyze(database: Database) -> None:

@@ -18,28 +18,50 @@ from sqlalchemy.exc import DBAPIError
 import fleetridge
 from fleetridge.report.identity import DEFAULT_CLUSTER, Node
 from fleetridge.strict_json import as_printable
-from fleetridge_server.importing.csv_import import BadRow, Import, Tally
-from fleetridge_server.importing.csv_rows import COLUMNS, HeaderError
+from fleetridge_server.access.cli import TokenUseError, add_token_command
+from fleetridge_server.access.log_lines import LineFormatter
+from fleetridge_server.evaluating.cli import UnknownDeviceError, add_evaluate
+from fleetridge_server.expecting.cli import add_inventory
+from fleetridge_server.importing.csv_import import Import, Tally
+from fleetridge_server.importing.csv_lines import BadRow, HeaderError
+from fleetridge_server.importing.csv_rows import COLUMNS
+from fleetridge_server.keeping.backup import BackupError
+from fleetridge_server.keeping.cli import add_keeping
+from fleetridge_server.keeping.copying import CopyError
+from fleetridge_server.notifying.target import WebhookError
 from fleetridge_server.problems import problem_of
 from fleetridge_server.serving import ListenError, StartError, require_safe_host, serve
 from fleetridge_server.settings import Settings
+from fleetridge_server.simulating.cli import add_simulate
+from fleetridge_server.simulating.plan import PlanError
+from fleetridge_server.simulating.posting import AddressError, PostingError
 from fleetridge_server.store import schema
 from fleetridge_server.store.database import DatabaseUrlError, open_database, shown_url
+from fleetridge_server.store.document_months import MonthsBusyError
 from fleetridge_server.store.file_lock import ServedAlreadyError, sole_server
 from fleetridge_server.store.schema import SchemaError, check_schema
+from fleetridge_server.store.tokens import TokenNameError, UnknownTokenError, is_any_token
 from fleetridge_server.store.writing import LostRaceError
 
 DONE, FAILED, USAGE = 0, 1, 2
 
-_FAILURES = (SchemaError, ServedAlreadyError, StartError, LostRaceError)
-_MISUSES = (DatabaseUrlError, ListenError, HeaderError)
+_FAILURES = (
+    SchemaError, ServedAlreadyError, StartError, LostRaceError, PostingError, BackupError, CopyError, MonthsBusyError,
+)  # fmt: skip
+_MISUSES = (
+    DatabaseUrlError, ListenError, HeaderError, UnknownDeviceError, PlanError, AddressError, WebhookError,
+    TokenNameError, TokenUseError, UnknownTokenError,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every start that there was nothing to do
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every call, with its address
     try:
         settings = _settings(options)
         code: int = options.command(options, settings)
@@ -71,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         "--trust-network",
         action="store_true",
         default=None,
-        help="listen beyond this machine although everyone there may read and write",
+        help="listen beyond this machine without any token, although everyone there may read and write",
     )
     serving.set_defaults(command=_serve)
 
@@ -92,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
         "--cluster", type=_cluster, default=DEFAULT_CLUSTER, help="cluster of the gpus (default: %(default)s)"
     )
     importing.set_defaults(command=_import)
+
+    add_evaluate(commands, [database])
+    add_inventory(commands, database=database, cluster=_cluster)
+    add_token_command(commands, database=database, cluster=_cluster)
+    add_simulate(commands)
+    add_keeping(commands, database)
     return parser
 
 
@@ -112,11 +140,11 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _serve(options: argparse.Namespace, settings: Settings) -> int:
-    require_safe_host(settings)
     with sole_server(settings.database_url):
         if options.migrate:
             schema.migrate(settings.database_url)
         _require_schema(settings)
+        require_safe_host(settings, has_token=_has_token(settings))
         serve(settings, on_ready=lambda address: print(f"fleetridge-server listens on {address}", flush=True))
     return DONE
 
@@ -150,6 +178,15 @@ def _told(tally: Tally) -> str:
         f"{tally.rows} rows read: {tally.created} created, {tally.repeated} repeated in the file, "
         f"{tally.already_stored} already stored, {tally.bad} bad"
     )
+
+
+def _has_token(settings: Settings) -> bool:
+    database = open_database(settings.database_url)
+    try:
+        with database.reading() as session:
+            return is_any_token(session)
+    finally:
+        database.close()
 
 
 def _require_schema(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 Errors as callers see them: one shape for all, RFC 9457 problem details.
 
     {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
-     "errors": [{"field": "points[3].ms", "problem": "…"}]}
+     "errors": [{"field": "points[3].ms", "problem": "…"}], "request_id": "…"}
 
 `code` is for programs and stays; the other words are for people. An error tells nothing of the inside.
 """
@@ -23,6 +23,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
+from fleetridge_server.access.answer_headers import common_headers
+from fleetridge_server.access.request_id import current_request_id
 from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.trouble import trouble
 
@@ -39,7 +41,7 @@ _MAX_FIELD_CHARACTERS = 200
 _MAX_PROBLEM_CHARACTERS = 400
 _MAX_DETAIL_CHARACTERS = 2000
 
-_CODES = {404: "not_found", 405: "method_not_allowed"}
+_CODES = {404: "not_found", 405: "method_not_allowed", 408: "body_timeout", 413: "body_too_large"}
 _TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
 
 _log = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class Problem(BaseModel):
     title: str
     detail: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_DETAIL_CHARACTERS))]
     errors: list[FieldError] = []
+    request_id: str | None = None
 
 
 class ProblemError(Exception):
@@ -123,14 +126,25 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_unexpected)
 
 
-def _answer(error: ProblemError) -> JSONResponse:
-    content = {**error.problem.model_dump(mode="json"), **error.members}
+def answer_to(error: ProblemError) -> JSONResponse:
+    """Answer that tells a problem."""
+    problem = error.problem.model_copy(update={"request_id": current_request_id()})
+    content = {**problem.model_dump(mode="json"), **error.members}
     return JSONResponse(content, error.problem.status, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+def of_database(error: Exception) -> ProblemError | None:
+    """Problem 503 for what stands between us and the database; None for an error of our own."""
+    detail = trouble(error)
+    if detail is None:
+        return None
+    _log.warning("database unavailable: %s", type(getattr(error, "orig", None) or error).__name__)
+    return unavailable("database_unavailable", "The database does not answer just now", detail)
 
 
 async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProblemError)  # noqa: S101 # what it is registered for
-    return _answer(error)
+    return answer_to(error)
 
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
@@ -138,7 +152,7 @@ async def _on_invalid_request(_request: Request, error: Exception) -> JSONRespon
     told = error.errors()[:MAX_ERRORS]
     faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
     detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    return _answer(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
+    return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
 
 
 async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
@@ -146,17 +160,18 @@ async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
     status = error.status_code
     title = _TITLES.get(status, HTTPStatus(status).phrase)
     detail = f"{title}; /openapi.json lists what there is" if status in _TITLES else str(error.detail)
-    return _answer(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=error.headers))
+    return answer_to(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=error.headers))
 
 
 async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
-    detail = trouble(error)
-    if detail is None:
+    problem = of_database(error)
+    if problem is None:
         raise error
-    _log.warning("database unavailable: %s", type(getattr(error, "orig", None) or error).__name__)
-    return _answer(unavailable("database_unavailable", "The database does not answer just now", detail))
+    return answer_to(problem)
 
 
 async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
-    detail = "the server met an error of its own; its log has the particulars"
-    return _answer(ProblemError(500, "internal_error", "Internal error", detail))
+    detail = "the server met an error of its own; its log has the particulars under the request's id"
+    # This answer goes out by a way of the framework's own, past whatever adds headers to the others.
+    headers = {name.decode(): value.decode() for name, value in common_headers()}
+    return answer_to(ProblemError(500, "internal_error", "Internal error", detail, headers=headers))

@@ -8,10 +8,10 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 
 import uvicorn
 
+from fleetridge_server.access.open_server import is_loopback
 from fleetridge_server.app import create_app
 from fleetridge_server.connections import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
@@ -36,7 +36,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
     Serve until a signal ends it; calls that are in hand are finished.
 
     Args:
-        settings: the database has this server's schema.
+        settings: the database has this server's schema, and `require_safe_host` let the address pass.
         on_ready: is told the address once calls are answered.
 
     Raises:
@@ -44,7 +44,6 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
         StartError: see there.
         SystemExit: with code 0, once a signal has ended it.
     """
-    require_safe_host(settings)
     raise_file_limit()
     with _listening(settings) as listener:
         server = _Server(_config(settings), on_ready=lambda: on_ready(_address(listener)))
@@ -56,17 +55,22 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
         raise StartError("the server did not start; see above")
 
 
-def require_safe_host(settings: Settings) -> None:
+def require_safe_host(settings: Settings, *, has_token: bool) -> None:
     """
     Refuse to open the server to a network unasked.
+
+    Args:
+        settings: where to listen.
+        has_token: whether there is, or ever was, a token, so that every call needs one.
 
     Raises:
         ListenError: others could reach it, and nothing asks who they are.
     """
-    if not (settings.trust_network or _is_loopback(settings.host)):
+    if not (has_token or settings.trust_network or is_loopback(settings.host)):
         raise ListenError(
-            f"refusing to listen on {settings.host}: nobody needs a token yet, so that everyone who reaches it could "
-            "read and write; listen on 127.0.0.1, or say --trust-network where the network itself keeps others out"
+            f"refusing to listen on {settings.host or 'every address'}: nobody needs a token yet, so that everyone who "
+            "reaches it could read and write; make one with `fleetridge-server token create`, listen on 127.0.0.1, or "
+            "say --trust-network where the network itself keeps others out"
         )
 
 
@@ -109,13 +113,6 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         ) from error
     with listener:
         yield listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _address(listener: socket.socket) -> str:

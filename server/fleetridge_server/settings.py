@@ -6,9 +6,13 @@ Few on purpose; each can also be given on the command line, which wins.
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from fleetridge_server.evaluating.schedule import EVERY
 from fleetridge_server.store.database import DEFAULT_URL
 
 ENV_PREFIX = "FLEETRIDGE_SERVER_"
@@ -23,6 +27,23 @@ class Settings(BaseSettings):
         host: `FLEETRIDGE_SERVER_HOST`: address to listen on.
         port: `FLEETRIDGE_SERVER_PORT`; 0 for any that is free.
         trust_network: `FLEETRIDGE_SERVER_TRUST_NETWORK`: whether everyone who reaches the address may read and write.
+        calls_per_s: `FLEETRIDGE_SERVER_CALLS_PER_S`: calls that one token, or without tokens one address, may make each
+            second in the long run; 0 for as many as it likes.
+        calls_at_once: `FLEETRIDGE_SERVER_CALLS_AT_ONCE`: calls that it may make at once after a pause.
+        evaluate: `FLEETRIDGE_SERVER_EVALUATE`: whether this server says of gpus how they do; of several that share a
+            database one does at a time.
+        evaluate_every: `FLEETRIDGE_SERVER_EVALUATE_EVERY`: longest time between two evaluations of a device.
+        measured_every: `FLEETRIDGE_SERVER_MEASURED_EVERY`: how often each gpu should be measured; one that was not for
+            three times as long, and three days at least, is stale.
+        metrics_of_every_gpu: `FLEETRIDGE_SERVER_METRICS_OF_EVERY_GPU`: whether gpus that are ok have metrics of their
+            own, too.
+        documents_days: `FLEETRIDGE_SERVER_DOCUMENTS_DAYS`: for how many days reports are kept as they were sent; what
+            they say stays. For good by default.
+        public_url: `FLEETRIDGE_SERVER_PUBLIC_URL`: at which people reach the server, for links in messages.
+        webhook_url: `FLEETRIDGE_SERVER_WEBHOOK_URL`: who is told of alerts, in Alertmanager's shape; nobody by default.
+        webhook_secret_file: `FLEETRIDGE_SERVER_WEBHOOK_SECRET_FILE`: holds the key that messages are signed with.
+        webhook_allow: `FLEETRIDGE_SERVER_WEBHOOK_ALLOW`: names, addresses and ranges between commas that may be told
+            although they are not on the public internet.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True)
@@ -38,3 +59,44 @@ class Settings(BaseSettings):
     trust_network: bool = Field(
         default=False, description="Listen beyond this machine although everyone there may read and write."
     )
+    calls_per_s: float = Field(
+        # Twice the reports that two cores store, and far below what one program that polls in a loop makes.
+        100.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Calls that one token, or without tokens one address, may make each second; 0 for no limit.",
+    )
+    calls_at_once: int = Field(
+        # A cluster of 160,000 gpus with eight a node and one token, all of whose timers fire in the same second.
+        20_000,
+        ge=1,
+        description="Calls that it may make at once after a pause.",
+    )
+    evaluate: bool = Field(default=True, description="Say of gpus how they do, soon after reports arrive.")
+    evaluate_every: timedelta = Field(
+        EVERY, ge=timedelta(minutes=1), description="Longest time between two evaluations of a device, as in PT1H."
+    )
+    measured_every: timedelta | None = Field(
+        None, gt=timedelta(0), description="How often each gpu should be measured, as in P1D; by default nobody says."
+    )
+    metrics_of_every_gpu: bool = Field(
+        default=False, description="Metrics of each gpu, 5,000 at most, not only of those that are not ok."
+    )
+    documents_days: int | None = Field(
+        None, ge=1, le=36500, description="Days for which reports are kept as they were sent; for good by default."
+    )
+    public_url: str | None = Field(None, description="Address at which people reach the server, for links in messages.")
+    webhook_url: str | None = Field(
+        None,
+        repr=False,  # its path may be a secret
+        description="Address that is told of alerts, in the shape of Alertmanager's webhook.",
+    )
+    webhook_secret_file: Path | None = Field(None, description="File with the key that messages are signed with.")
+    webhook_allow: str = Field(
+        "", description="Names, addresses and ranges that may be told although they are not on the public internet."
+    )
+
+    @property
+    def url_for_people(self) -> str:
+        """Address at which people reach the server, without a slash at the end, as far as it knows."""
+        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")

@@ -8,6 +8,7 @@ import pytest
 
 from fleetridge_server.store.database import Database, open_database
 from support.app_client import AppClient, app_client
+from support.evaluations import Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,3 +27,9 @@ def client(database_url: str) -> Iterator[AppClient]:
     """The application on a database without a row, on SQLite and on PostgreSQL."""
     with app_client(database_url) as started:
         yield started
+
+
+@pytest.fixture
+def fleet(database: Database) -> Fleet:
+    """A database without a row whose clock the test sets, on SQLite and on PostgreSQL."""
+    return Fleet(database)

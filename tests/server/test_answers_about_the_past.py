@@ -23,7 +23,13 @@ def days_reports(day: int) -> list[dict[str, Any]]:
     reports = []
     for gpu in range(1, 6 + (day > 3)):
         moment = f"2025-11-{day:02}T02:0{gpu}:00Z"
-        common: dict[str, Any] = {"gpu__uuid": f"GPU-{gpu}", "measured_from": moment, "measured_to": moment}
+        common: dict[str, Any] = {
+            "gpu__uuid": f"GPU-{gpu}",
+            "measured_from": moment,
+            "measured_to": moment,
+            "run__roster": None,  # only the newest one is kept, so that who was missing then is not known later
+            "run__roster_complete": None,
+        }
         if gpu == 2 and day > 2:
             only_the_uuid = {**common, "gpu": {"uuid": "GPU-2"}}
             del only_the_uuid["gpu__uuid"]

@@ -63,7 +63,7 @@ def test_migrating_makes_a_database_ready(empty_database_url: str, capsys: pytes
     assert migrated[1].endswith("is up to date")
 
 
-@pytest.mark.parametrize("command", [["serve"], ["migrate"], ["import", "x.csv"]])
+@pytest.mark.parametrize("command", [["serve"], ["migrate"], ["import", "x.csv"], ["inventory", "--show"]])
 def test_a_database_that_cannot_be_used_is_told_in_a_sentence(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -288,8 +288,8 @@ def test_times_with_and_without_a_zone_sort_together(client: AppClient) -> None:
 
 
 def test_a_gpu_keeps_one_history_over_restarts_of_its_pod(client: AppClient) -> None:
-    """FR-082: the host's name changed; the latest is shown."""
-    hosts = [("agent-abcde", "2026-11-20T02:00:00Z"), ("agent-fghij", "2026-11-20T03:00:00Z")]
+    """FR-082: the host's name changed; the latest is shown, and both count once more than an hour lies between."""
+    hosts = [("agent-abcde", "2026-11-20T01:00:00Z"), ("agent-fghij", "2026-11-20T03:00:00Z")]
     post(client, [make_report(node__name=host, measured_from=at, measured_to=at) for host, at in reversed(hosts)])
 
     [row] = ridge(client)["gpus"]

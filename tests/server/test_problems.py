@@ -56,6 +56,7 @@ def test_a_problem_is_told_in_its_one_shape() -> None:
         "title": "It is taken",
         "detail": "choose another",
         "errors": [{"field": "a", "problem": "b"}],
+        "request_id": None,
         "id": 5,
     }
 

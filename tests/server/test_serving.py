@@ -40,7 +40,7 @@ def test_a_call_that_is_in_hand_is_finished(sqlite_databases: SqliteDatabases) -
     """A report whose body is on its way when the signal comes is stored and answered."""
     body = json.dumps(make_report()).encode()
     head = (
-        f"POST /reports HTTP/1.1\r\nHost: server\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+        f"POST /reports HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
         "Connection: close\r\n\r\n"
     )
     with server_process(sqlite_databases.create(migrated=True)) as server:
@@ -88,16 +88,22 @@ def test_a_second_server_of_one_file_ends_at_once(sqlite_databases: SqliteDataba
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_this_machine_alone_may_be_served_without_tokens(host: str) -> None:
     """Whoever is on it may read the file anyway."""
-    require_safe_host(Settings(host=host))
+    require_safe_host(Settings(host=host), has_token=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gpu-head.example", ""])  # noqa: S104 # what is refused
 def test_a_network_is_not_served_without_tokens_unless_it_is_trusted(host: str) -> None:
     """The sentence says why, and what to do."""
-    with pytest.raises(ListenError, match="--trust-network"):
-        require_safe_host(Settings(host=host))
+    with pytest.raises(ListenError, match="--trust-network") as refused:
+        require_safe_host(Settings(host=host), has_token=False)
 
-    require_safe_host(Settings(host=host, trust_network=True))
+    assert "token create" in str(refused.value)
+    require_safe_host(Settings(host=host, trust_network=True), has_token=False)
+
+
+def test_a_network_is_served_once_there_is_a_token() -> None:
+    """Then every call needs one."""
+    require_safe_host(Settings(host="10.0.0.1"), has_token=True)
 
 
 def test_clients_that_finish_nothing_keep_nobody_out(sqlite_databases: SqliteDatabases) -> None:
@@ -115,7 +121,7 @@ def test_clients_that_finish_nothing_keep_nobody_out(sqlite_databases: SqliteDat
 
 def test_slow_clients_do_not_hold_up_the_end(sqlite_databases: SqliteDatabases) -> None:
     """They are cut off quietly, whatever they were in the middle of."""
-    head = b"POST /reports HTTP/1.1\r\nHost: server\r\nContent-Length: 1000\r\n\r\n{"
+    head = b"POST /reports HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     url = sqlite_databases.create(migrated=True)
     with TemporaryFile("w+") as log, server_process(url, stderr=log) as server, ExitStack() as stack:
         where = urlsplit(server.address())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleetridge_server.settings import Settings
@@ -40,4 +41,22 @@ def test_every_setting_is_described() -> None:
 
 def test_no_password_is_printed() -> None:
     """Settings end up in logs."""
-    assert "secret" not in repr(Settings(database_url="postgres://user:secret@host/name"))
+    settings = Settings(database_url="postgres://user:pa55word@host/name", webhook_url="https://host/pa55word")
+    assert "pa55word" not in repr(settings)
+
+
+def test_links_lead_to_where_people_reach_the_server() -> None:
+    """As far as it knows."""
+    assert Settings().url_for_people == "http://127.0.0.1:8000"
+    assert Settings(public_url="https://fleet.example/").url_for_people == "https://fleet.example"
+
+
+def test_times_between_are_written_in_iso_8601(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people write them in a unit file."""
+    monkeypatch.setenv("FLEETRIDGE_SERVER_EVALUATE_EVERY", "PT15M")
+    monkeypatch.setenv("FLEETRIDGE_SERVER_MEASURED_EVERY", "P1D")
+
+    settings = Settings()
+
+    assert (settings.evaluate_every, settings.measured_every) == (timedelta(minutes=15), timedelta(days=1))
+    assert (Settings.model_fields["evaluate"].default, Settings.model_fields["measured_every"].default) == (True, None)

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fleetridge_server.answer import schemas
+from fleetridge_server.answer.device_schemas import GpuRow
+from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.compare.cohort import Cohort, GpuValue, cohort_order
 from fleetridge_server.compare.published import published_beta_gbps, published_roofs
 from fleetridge_server.compare.ranking import Standing
@@ -41,11 +43,11 @@ def fleet_figures(roofs: Collection[GpuRoofs], device_name: str) -> dict[str, An
     }
 
 
-def gpu_row(gpu: Standing, as_of: datetime) -> schemas.GpuRow:
+def gpu_row(gpu: Standing, verdict: VerdictShown | None, as_of: datetime) -> GpuRow:
     """One gpu as it is listed."""
     place, roofs = gpu.place, gpu.roofs
     newest = newest_value(roofs)
-    return schemas.GpuRow(
+    return GpuRow(
         gpu_id=place.gpu_id,
         cluster=place.cluster,
         node=place.node,
@@ -58,6 +60,7 @@ def gpu_row(gpu: Standing, as_of: datetime) -> schemas.GpuRow:
         measured_to=None if newest is None else newest.newest.measured_to,
         age_s=None if newest is None else _age_s(newest, as_of),
         **gpu_figures(roofs, as_of),
+        verdict=verdict,
     )
 
 

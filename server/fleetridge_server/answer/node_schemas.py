@@ -6,10 +6,17 @@ from datetime import datetime
 from uuid import UUID
 
 from fleetridge_server.answer.schemas import Answer, ReportSummary
+from fleetridge_server.answer.straggler_schemas import StragglerShown
+from fleetridge_server.answer.told_schemas import VerdictShown
+from fleetridge_server.verdict.state import State
 
 
 class NodeGpu(Answer):
-    """A gpu whose newest report came from this node, with that report's outcome."""
+    """
+    A gpu whose newest report came from this node, with that report's outcome.
+
+    `verdict` is null before the first evaluation and for a gpu that is `retired`.
+    """
 
     gpu_id: str
     device: str
@@ -22,6 +29,8 @@ class NodeGpu(Answer):
     contended: bool | None
     ordered_at: datetime | None
     missing: bool
+    retired: bool
+    verdict: VerdictShown | None
 
 
 class RosterEntry(Answer):
@@ -46,17 +55,69 @@ class NodeAnswer(Answer):
     """
     One node: its gpus, what it reported about itself, and which gpus are missing.
 
-    `missing` are gpus that reported from here and are absent from a newer complete roster; without such a roster
-    nothing is concluded. `reports` are those about the node as a whole, newest first.
+    `missing` are gpus that reported from here and are absent from a newer complete roster, and those that the inventory
+    names and nobody ever saw; without a roster or an inventory nothing is concluded. `unnamed` counts what the
+    inventory expects beyond that. `never_reported` is set for a node that only the inventory knows. `worst` is the id
+    of the gpu that is worst off; `stragglers` is what a job over the node loses to its slowest gpu, in each roof.
+    `reports` are those about the node as a whole, newest first. Verdicts are those of now, `evaluated_as_of` the oldest
+    of the evaluations that they come from.
     """
 
     cluster: str
     name: str
+    never_reported: bool
     labels: dict[str, str]
+    evaluated_as_of: datetime | None
+    verdicts: dict[State, int]
+    worst: str | None
     first_seen: datetime | None
     last_seen: datetime | None
     gpus: tuple[NodeGpu, ...]
     missing: tuple[str, ...]
+    unnamed: int
+    stragglers: tuple[StragglerShown, ...]
     notes: tuple[str, ...]
     roster: Roster | None
     reports: tuple[ReportSummary, ...]
+
+
+class WorstGpu(Answer):
+    """The gpu of a node that is worst off, by its state and then by its loss."""
+
+    gpu_id: str
+    device: str
+    index: int | None
+    state: State
+    last_state: State | None
+    since: datetime
+    reason: str | None
+    loss: float | None
+
+
+class NodeRow(Answer):
+    """
+    One node of the fleet.
+
+    `gpus` counts those that are there and those that are missing. `verdicts` counts them by state; a node that never
+    reported has none and is `never_reported`.
+    """
+
+    cluster: str
+    name: str
+    rack: str | None
+    gpus: int
+    devices: dict[str, int]
+    verdicts: dict[State, int]
+    worst: WorstGpu | None
+    missing: tuple[str, ...]
+    unnamed: int
+    never_reported: bool
+    last_seen: datetime | None
+
+
+class NodeList(Answer):
+    """Nodes by cluster and name, as they are now."""
+
+    as_of: datetime
+    nodes: tuple[NodeRow, ...]
+    next: str | None

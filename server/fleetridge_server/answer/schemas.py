@@ -155,69 +155,6 @@ class Worst(Answer):
     peers: int
 
 
-class GpuRow(Answer):
-    """
-    One gpu of a device.
-
-    `outcome` and `reason` are those of its newest report, measured or not; a gpu without a value is flagged
-    `unmeasured`, for no data is neither good nor bad.
-    """
-
-    gpu_id: str
-    cluster: str
-    node: str | None
-    index: int | None
-    pci_bus_id: str | None
-    mig_profile: str | None
-    partition: str | None
-    outcome: str | None
-    reason: str | None
-    measured_to: datetime | None
-    age_s: float | None
-    worst: Worst | None
-    flags: tuple[Flag, ...]
-    ridges: tuple[GpuRidge, ...]
-    bandwidths: tuple[GpuBandwidth, ...]
-
-
-class DeviceRidge(Answer):
-    """
-    The main question: how fast this device's gpus are, and which of them are slower than their peers.
-
-    Filters choose what is listed; peers are always all gpus of the device. `gpus` is worst first; `next` is the token
-    of the next page.
-    """
-
-    device: DeviceName
-    as_of: datetime
-    ridges: tuple[FleetRidge, ...]
-    bandwidths: tuple[FleetBandwidth, ...]
-    gpus: tuple[GpuRow, ...]
-    next: str | None
-
-
-class DeviceSummary(DeviceName):
-    """
-    One device of the fleet.
-
-    `newest_report` is the ordering time of the newest report, whatever its outcome; null where none has a time.
-    """
-
-    gpus: int
-    nodes: int
-    newest_report: datetime | None
-    ridges: tuple[FleetRidge, ...]
-    bandwidths: tuple[FleetBandwidth, ...]
-
-
-class DeviceList(Answer):
-    """Every device, by name."""
-
-    as_of: datetime
-    devices: tuple[DeviceSummary, ...]
-    next: str | None
-
-
 class ReportSummary(Answer):
     """A report in a line; `GET /reports/{report_id}` has the whole."""
 
@@ -251,29 +188,3 @@ class _ShownRoof(Answer):
 
 class ShownRoof(Basis, _ShownRoof):
     """A roof that is shown and never compared: another stream, another level, the best of a search."""
-
-
-class GpuAnswer(Answer):
-    """One gpu: who and where it is, what it reaches against its peers, and its newest reports, newest first."""
-
-    gpu_id: str
-    as_of: datetime
-    device: DeviceName
-    cluster: str
-    node: str | None
-    index: int | None
-    pci_bus_id: str | None
-    architecture: str | None
-    memory_bytes: int | None
-    sm_count: int | None
-    mig_profile: str | None
-    partition: str | None
-    first_seen: datetime | None
-    last_seen: datetime | None
-    latest: ReportSummary | None
-    worst: Worst | None
-    flags: tuple[Flag, ...]
-    ridges: tuple[GpuRidge, ...]
-    bandwidths: tuple[GpuBandwidth, ...]
-    other_roofs: tuple[ShownRoof, ...]
-    reports: tuple[ReportSummary, ...]

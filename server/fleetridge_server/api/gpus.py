@@ -2,36 +2,125 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from fleetridge_server import text
 from fleetridge_server.answer import devices as device_answers
-from fleetridge_server.answer.schemas import DeviceName, GpuAnswer
+from fleetridge_server.answer.gpu_schemas import GpuAnswer, GpuHistoryAnswer
+from fleetridge_server.answer.histories import (
+    around_changes,
+    changes_shown,
+    epochs_of,
+    epochs_shown,
+    runs_shown,
+    verdict_changes_shown,
+)
+from fleetridge_server.answer.told import evaluated_by
 from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.evaluations import evaluation_for
+from fleetridge_server.api.naming import named, the_gpu
 from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.ridge import compare_one
+from fleetridge_server.api.paging import (
+    MomentQuery,
+    PageQuery,
+    Position,
+    list_id,
+    moment,
+    not_of_this_list,
+    page,
+    position_after,
+)
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare_one
 from fleetridge_server.compare.span import Span
-from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.current import values_of_devices
-from fleetridge_server.store.lookup import device_names, gpu_named
-from fleetridge_server.store.models import Device
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.models import Device, Report
 from fleetridge_server.store.places import place_of_gpu
+from fleetridge_server.store.series import Before, judged_roofs, reports_before, settings
 from fleetridge_server.store.summaries import reports_of_gpu
+from fleetridge_server.store.told import bodies, changes_of_gpu
 
 router = APIRouter(tags=["gpus"])
+
+
+_MOST_VERDICT_CHANGES = 100
+
+Simulated = Annotated[Literal["simulated"] | None, Field(description="`simulated` for a made-up gpu, else a real one.")]
 
 
 class GpuQuery(MomentQuery):
     """Parameters of one gpu."""
 
-    cluster: Annotated[
-        Literal["simulated"] | None, Field(description="`simulated` for a made-up gpu, else a real one.")
-    ] = None
+    cluster: Simulated = None
     limit: Annotated[int, Field(ge=1, le=1000, description="Reports to list, newest first.")] = 20
+
+
+class HistoryQuery(PageQuery):
+    """Parameters of one gpu's history."""
+
+    cluster: Simulated = None
+    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
+    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+
+
+# Before the route of one gpu, whose address takes everything that follows.
+@router.get(
+    "/gpus/{gpu_id:path}/history",
+    response_model=GpuHistoryAnswer,
+    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
+)
+def get_gpu_history(
+    request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[HistoryQuery, Query()]
+) -> Response:
+    """
+    One gpu's past, newest first: its runs with clock, power and temperature, what changed, and what was said of it.
+
+    A page holds runs; epochs, changes, drifts and verdicts are of the whole past, whatever the page.
+    """
+    return answered(request, read_gpu_history(database, gpu_id, query), text.gpu_history)
+
+
+def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> GpuHistoryAnswer:
+    """
+    The answer.
+
+    Raises:
+        ProblemError: 404, there is no such gpu; 422, the position is of another list.
+    """
+    this_list = list_id(f"/gpus/{gpu_id}/history", query)
+    position = position_after(query.after, this_list)
+    span = Span(moment(query.as_of, position), simulated=query.cluster is not None)
+    only = Filter(query.dtype, query.regime)
+    with database.reading() as session:
+        gpu = the_gpu(session, gpu_id, simulated=span.simulated)
+        names = named(session, session.get_one(Device, gpu.device_id))
+        reports = reports_before(session, gpu.id, as_of=span.as_of, before=_before(position), limit=query.limit + 1)
+        shown, following = page(reports, query.limit, lambda own: _position(own.report, this_list, span))
+        epochs = epochs_of(settings(session, gpu.id, as_of=span.as_of))
+        around = [run.report_id for pair in around_changes(epochs) for runs in pair for run in runs]
+        roofs = {
+            report_id: {key: roof for key, roof in own.items() if only.takes_roof(key)}
+            for report_id, own in judged_roofs(session, {own.report.id for own in shown} | set(around)).items()
+        }
+        told = evaluation_for(session, gpu.device_id, span, explicit=query.as_of is not None)
+        said = None if told is None else bodies(session, told, [gpu_id]).get(gpu_id)
+        verdict_changes = changes_of_gpu(session, gpu_id, span, limit=_MOST_VERDICT_CHANGES)
+    return GpuHistoryAnswer(
+        gpu_id=gpu_id,
+        device=names,
+        as_of=span.as_of,
+        epochs=epochs_shown(epochs),
+        changes=changes_shown(epochs, roofs),
+        drifts=() if said is None else tuple(own for own in said.verdict.drifts if only.takes_roof(own.roof)),
+        verdict_changes=verdict_changes_shown(verdict_changes),
+        runs=runs_shown(shown, roofs, epochs),
+        next=following,
+    )
 
 
 @router.get(
@@ -45,18 +134,32 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
 
     Its roofs are compared with all gpus of its device; `other_roofs` are shown only.
     """
+    return answered(request, read_gpu(database, gpu_id, query).answer, text.gpu)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRead:
+    """The answer, and the gpu's roofs beside its peers', which it was made from."""
+
+    answer: GpuAnswer
+    roofs: GpuRoofs
+
+
+def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
+    """
+    The answer with what it was made from.
+
+    Raises:
+        ProblemError: 404, there is no such gpu.
+    """
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
-        gpu = gpu_named(session, gpu_id, simulated=span.simulated)
-        if gpu is None:
-            detail = (
-                "no gpu has this id; GET /devices lists the devices, GET /devices/{name}/ridge the gpus of one "
-                "(made-up ones only with ?cluster=simulated)"
-            )
-            raise ProblemError(404, "unknown_gpu", "There is no such gpu", detail)
+        gpu = the_gpu(session, gpu_id, simulated=span.simulated)
         place = place_of_gpu(session, gpu.id, span)
         device = session.get_one(Device, gpu.device_id if place is None else place.device_id)
-        names = device_names(session, [device.id])[device.id]
+        names = named(session, device)
+        told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
+        said = None if told is None else bodies(session, told, [gpu_id]).get(gpu_id)
         own = compare_one(gpu_id, values_of_devices(session, [device.id], span)[device.id])
         reports = [
             device_answers.report_summary(named)
@@ -65,7 +168,8 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
     answer = GpuAnswer(
         gpu_id=gpu.identity,
         as_of=span.as_of,
-        device=DeviceName(name=device.name, slug=device.slug, names=names),
+        **evaluated_by(told, device=device.slug, asked=query.as_of),
+        device=names,
         cluster=gpu.cluster if place is None else place.cluster,
         node=None if place is None else place.node,
         index=gpu.gpu_index,
@@ -77,9 +181,33 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
         partition=gpu.partition,
         first_seen=gpu.first_seen,
         last_seen=gpu.last_seen,
+        verdict_since=None if said is None else said.since,
+        verdict=None if said is None else said.verdict,
         latest=reports[0] if reports else None,
         **device_answers.gpu_figures(own, span.as_of),
         other_roofs=tuple(device_answers.shown_roof(value, span.as_of) for value in own.others),
         reports=tuple(reports),
     )
-    return answered(request, answer, text.gpu)
+    return GpuRead(answer, own)
+
+
+def _position(report: Report, of_list: str, span: Span) -> Position:
+    return Position(of_list=of_list, as_of=span.as_of, name=str(report.id), at=report.ordered_at)
+
+
+def _before(position: Position | None) -> Before | None:
+    """
+    Place in a gpu's reports that a token stands for.
+
+    Raises:
+        ProblemError: 422, the token was made by somebody else.
+    """
+    if position is None:
+        return None
+    try:
+        report_id = UUID(position.name)
+    except ValueError as error:
+        raise not_of_this_list() from error
+    if position.at is None:
+        raise not_of_this_list()
+    return Before(position.at, report_id)

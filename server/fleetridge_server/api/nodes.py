@@ -1,24 +1,39 @@
-"""One node: its gpus, what it said of itself, and which gpus are missing."""
+"""Nodes: all of them, those for a scheduler to leave out, and one with its gpus."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from bisect import bisect_right
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from fleetridge_server import text
-from fleetridge_server.answer.node_schemas import NodeAnswer
+from fleetridge_server.answer.fleet_nodes import absences_by_node, node_row
+from fleetridge_server.answer.hostlist import folded, is_host
+from fleetridge_server.answer.node_schemas import NodeAnswer, NodeList
 from fleetridge_server.answer.nodes import node_answer
+from fleetridge_server.answer.place_schemas import AbsenceShown
 from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import moment
+from fleetridge_server.api.filters import VerdictFilter, states_of
+from fleetridge_server.api.negotiation import TEXT, answered, documented
+from fleetridge_server.api.paging import ListQuery, Position, list_id, moment, page, position_after
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.store.lookup import nodes_named
-from fleetridge_server.store.models import Node
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.fleet_nodes import fleet_nodes as read_nodes
+from fleetridge_server.store.fleet_nodes import node_names
 from fleetridge_server.store.nodes import node_record
+from fleetridge_server.store.told import current_evaluations
+from fleetridge_server.verdict.evidence import NodeName
 
 router = APIRouter(tags=["nodes"])
+
+# Slurm itself takes no longer list of hosts; who has more nodes in trouble has another trouble.
+_MOST_HOSTS = 10_000
+
+_LEFT_OUT = "Fleetridge-Left-Out"
 
 
 class NodeQuery(BaseModel):
@@ -27,6 +42,56 @@ class NodeQuery(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: Annotated[str | None, Field(description="Cluster of the node, needed where several have the name.")] = None
+
+
+class NodesQuery(ListQuery):
+    """Parameters of the list of nodes."""
+
+    cluster: Annotated[
+        str | None, Field(description="Only this cluster; `simulated` for made-up nodes, else left out.")
+    ] = None
+    rack: Annotated[str | None, Field(description="Only nodes with this label `rack`.")] = None
+    verdict: VerdictFilter = None
+    format: Annotated[
+        Literal["hostlist"] | None,
+        Field(description="`hostlist`: all their names in one line of plain text, as Slurm's `--exclude` takes them."),
+    ] = None
+
+
+@router.get(
+    "/nodes",
+    response_model=NodeList,
+    responses=documented(
+        {
+            409: "A host list of several clusters, in which names may mean other nodes; `clusters` lists them.",
+            422: "A parameter is not as described, or a host list would have more than 10,000 names.",
+        }
+    ),
+)
+def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQuery, Query()]) -> Response:
+    """
+    Every node that reported or that the inventory expects, with its worst gpu and what is missing, as it is now.
+
+    With `format=hostlist` all names in one line, `n[01-03,07]`, for `--exclude` of a scheduler; names that no host can
+    have are left out, and the header `Fleetridge-Left-Out` counts them.
+    """
+    this_list = list_id(request.url.path, query)
+    position = position_after(query.after, this_list)
+    as_of = moment(None, position)
+    with database.reading() as session:
+        names = node_names(session, cluster=query.cluster, rack=query.rack, states=states_of(query.verdict))
+        if query.format is not None:
+            return _hostlist(names)
+        names = names[bisect_right(names, _name_at(position)) :] if position is not None else names
+        shown, following = page(
+            names,
+            query.limit,
+            lambda name: Position(of_list=this_list, as_of=as_of, cluster=name.cluster, name=name.name),
+        )
+        nodes = read_nodes(session, shown)
+        absences = absences_by_node(_absences(session, simulated=query.cluster == SIMULATED))
+    rows = tuple(node_row(node, absences.get(node.name, ())) for node in nodes)
+    return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), text.node_list)
 
 
 @router.get(
@@ -41,23 +106,65 @@ class NodeQuery(BaseModel):
     ),
 )
 def get_node(request: Request, database: OpenDatabase, name: str, query: Annotated[NodeQuery, Query()]) -> Response:
-    """One node as it is now: its gpus with their newest outcome, reports about the node itself, and missing gpus."""
+    """
+    One node as it is now: its gpus with their newest outcome and verdict, what is missing, reports about the node.
+
+    A node that only the inventory knows is there too, without gpus that reported.
+    """
+    return answered(request, read_node(database, name, query), text.node)
+
+
+def read_node(database: Database, name: str, query: NodeQuery) -> NodeAnswer:
+    """
+    The answer.
+
+    Raises:
+        ProblemError: 404, there is no such node; 409, several clusters have one.
+    """
     with database.reading() as session:
-        record = node_record(session, _only_one(nodes_named(session, name, query.cluster)), moment(None))
-    return answered(request, node_answer(record), text.node)
+        clusters = [node.cluster for node in node_names(session, cluster=query.cluster, name=name)]
+        found = NodeName(_only_one(clusters), name)
+        record = node_record(session, found, moment(None))
+        absences = absences_by_node(_absences(session, simulated=found.cluster == SIMULATED)).get(found, [])
+    return node_answer(record, absences)
 
 
-def _only_one(nodes: list[Node]) -> Node:
-    if not nodes:
+def _only_one(clusters: list[str]) -> str:
+    if not clusters:
         detail = (
-            "no node has this name (in this cluster); GET /devices lists the devices, GET /devices/{name}/ridge the "
-            "gpus of one with their nodes"
+            "no node has this name (in this cluster); GET /nodes lists them, GET /devices the devices, "
+            "GET /devices/{name}/ridge the gpus of one with their nodes"
         )
         raise ProblemError(404, "unknown_node", "There is no such node", detail)
-    if len(nodes) > 1:
-        clusters = [node.cluster for node in nodes]
+    if len(clusters) > 1:
         detail = f"clusters {', '.join(clusters)} each have a node of this name; add ?cluster= and one of them"
         raise ProblemError(
             409, "ambiguous_node", "Several nodes have this name", detail, members={"clusters": clusters}
         )
-    return nodes[0]
+    return clusters[0]
+
+
+def _hostlist(names: list[NodeName]) -> Response:
+    clusters = sorted({name.cluster for name in names})
+    if len(clusters) > 1:
+        detail = (
+            f"these nodes are in clusters {', '.join(clusters)}, whose schedulers may call other nodes so; "
+            "add ?cluster= and one of them"
+        )
+        title = "These nodes are in several clusters"
+        raise ProblemError(409, "several_clusters", title, detail, members={"clusters": clusters})
+    if len(names) > _MOST_HOSTS:
+        detail = f"{len(names)} nodes are more than the {_MOST_HOSTS} that a host list may have; ask by cluster or rack"
+        raise ProblemError(422, "too_many_hosts", "Too many nodes for a host list", detail)
+    left_out = sum(not is_host(name.name) for name in names)
+    headers = {_LEFT_OUT: str(left_out)} if left_out else None
+    return Response(f"{folded(name.name for name in names)}\n", media_type=f"{TEXT}; charset=utf-8", headers=headers)
+
+
+def _name_at(position: Position) -> NodeName:
+    return NodeName(position.cluster or "", position.name)
+
+
+def _absences(session: Session, *, simulated: bool) -> list[AbsenceShown]:
+    """What the newest evaluations of all devices miss."""
+    return [absence for told in current_evaluations(session, simulated=simulated) for absence in told.body.absences]

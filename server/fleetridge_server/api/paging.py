@@ -26,6 +26,9 @@ _MAX_TOKEN = 4096
 # Against a mix-up, not against forgery: a token gives nothing that the list itself does not.
 _LIST_ID_DIGITS = 12
 
+# Numbers of entries are rows of a database, of at most 64 bits.
+_MOST_DIGITS = 18
+
 _Entry = TypeVar("_Entry")
 
 
@@ -39,11 +42,17 @@ class MomentQuery(BaseModel):
     ] = None
 
 
-class PageQuery(MomentQuery):
-    """Parameters of an answer that is a list."""
+class ListQuery(BaseModel):
+    """Parameters of a list of what is there now."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     limit: Annotated[int, Field(ge=1, le=_MAX_LIMIT, description="Entries in one page.")] = _DEFAULT_LIMIT
     after: Annotated[str | None, Field(max_length=_MAX_TOKEN, description="`next` of the page before.")] = None
+
+
+class PageQuery(ListQuery, MomentQuery):
+    """Parameters of an answer that is a list."""
 
 
 class Position(BaseModel):
@@ -53,19 +62,24 @@ class Position(BaseModel):
     Attributes:
         of_list: which list it is a place in, see `list_id`.
         as_of: of the whole list.
-        name: of the entry, which no other has.
-        deviation: by which the list is sorted before the name, if it is.
+        asked: whether that time was asked for.
+        name: of the entry, which no other has (in its cluster, where there is one).
+        severity, deviation, at: by which the list is sorted before the name, if it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     of_list: str
     as_of: UtcTime
+    asked: bool = False
     name: str
+    cluster: str | None = None
+    severity: int | None = None
     deviation: float | None = None
+    at: UtcTime | None = None
 
 
-def list_id(path: str, query: PageQuery) -> str:
+def list_id(path: str, query: ListQuery) -> str:
     """Short name of a list: what it lists and by which filters, whatever the page."""
     filters = query.model_dump_json(exclude={"as_of", "limit", "after"}, exclude_none=True)
     return hashlib.sha256(f"{path}?{filters}".encode()).hexdigest()[:_LIST_ID_DIGITS]
@@ -83,10 +97,24 @@ def position_after(after: str | None, of_list: str) -> Position | None:
     try:
         position = Position.model_validate_json(base64.b64decode(after, altchars=b"-_", validate=True))
     except (ValueError, ValidationError) as error:
-        raise _not_of_this_list() from error
+        raise not_of_this_list() from error
     if position.of_list != of_list:
-        raise _not_of_this_list()
+        raise not_of_this_list()
     return position
+
+
+def number_of(position: Position | None) -> int | None:
+    """
+    Number of the last entry that was given, in a list whose entries are numbered.
+
+    Raises:
+        ProblemError: 422, the token was made by somebody else.
+    """
+    if position is None:
+        return None
+    if not position.name.isdecimal() or len(position.name) > _MOST_DIGITS:
+        raise not_of_this_list()
+    return int(position.name)
 
 
 def moment(as_of: datetime | None, position: Position | None = None) -> datetime:
@@ -94,6 +122,11 @@ def moment(as_of: datetime | None, position: Position | None = None) -> datetime
     if as_of is not None:
         return as_of
     return datetime.now(timezone.utc) if position is None else position.as_of
+
+
+def is_asked(as_of: datetime | None, position: Position | None) -> bool:
+    """Whether the time as of which to answer was asked for, by this call or by that for the page before."""
+    return as_of is not None or (position is not None and position.asked)
 
 
 def page(
@@ -107,7 +140,8 @@ def page(
     return shown, base64.urlsafe_b64encode(token.encode()).decode()
 
 
-def _not_of_this_list() -> ProblemError:
+def not_of_this_list() -> ProblemError:
+    """Problem with a token that is none of the list's."""
     problem = "not a token of this list; send `next` of the page before, as it is, with the same filters"
     fault = FieldError(field="query.after", problem=problem)
     title = "The request is not as documented"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
@@ -11,18 +12,22 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from sqlalchemy.orm import Session
 
 from fleetridge import strict_json
 from fleetridge.report import MAX_REPORTS
 from fleetridge.report import Report as WireReport
 from fleetridge.strict_json import Json, StrictJsonError, TooManyValuesError
+from fleetridge_server.access.caller import Caller
+from fleetridge_server.access.permission import CurrentCaller, require_places
+from fleetridge_server.answer.dropped_reports import Summary, summary_of
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.ingest import intake
 from fleetridge_server.ingest.body import content_encoding, inflated, read_body, too_large
 from fleetridge_server.ingest.intake import Accepted, IntakeOutcome, Item
 from fleetridge_server.problems import FieldError, Problem, ProblemError, unavailable
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.models import Document, Gpu, Report
+from fleetridge_server.store.models import Document, Report
 from fleetridge_server.store.writing import LostRaceError, write_reports
 
 router = APIRouter(tags=["reports"])
@@ -30,6 +35,13 @@ router = APIRouter(tags=["reports"])
 _INVALID = "This is not a report that can be taken"
 # Of all results of a list together; beyond it each rejected report is still told its first fault.
 _MAX_ERRORS_OF_LIST = 500
+
+# Beside the report, which stays as it was sent.
+_QUARANTINED = "Fleetridge-Quarantined"
+_QUARANTINED_HEADER = {
+    "description": "`yes` where the report counts for nothing, since its token is not trusted.",
+    "schema": {"type": "string", "enum": ["yes"]},
+}
 
 _STATUS_OF = {"created": 201, "duplicate": 200}
 
@@ -55,15 +67,10 @@ class Results(BaseModel):
     results: list[Result]
 
 
-class Summary(BaseModel):
-    """What stays of a report whose document is no longer kept."""
+class DroppedProblem(Problem):
+    """The document is no longer kept; `summary` is what stays of it."""
 
-    report_id: UUID
-    outcome: str
-    reason: str | None
-    gpu_id: str | None
-    measured_to: datetime | None
-    received_at: datetime
+    summary: Summary
 
 
 # The body is read by hand, within limits, so that its form has to be described by hand too.
@@ -115,7 +122,7 @@ _BODY: dict[str, Any] = {
     },
     openapi_extra={"requestBody": _BODY},
 )
-async def post_reports(request: Request, database: OpenDatabase) -> Response:
+async def post_reports(request: Request, database: OpenDatabase, caller: CurrentCaller) -> Response:
     """
     Take one report, or all reports of a node in one call.
 
@@ -127,32 +134,57 @@ async def post_reports(request: Request, database: OpenDatabase) -> Response:
     with state.waiting_bodies.place() as place:
         body = await read_body(request, place)
         encoding = content_encoding(request)
-        return await anyio.to_thread.run_sync(_taken, database, body, encoding, received_at, limiter=state.writers)
+        intaking = Intaking(database, caller, received_at)
+        return await anyio.to_thread.run_sync(_taken, intaking, body, encoding, limiter=state.writers)
 
 
 @router.get(
     "/reports/{report_id}",
     response_class=JSONResponse,
     responses={
-        200: {"model": WireReport},
+        200: {"model": WireReport, "headers": {_QUARANTINED: _QUARANTINED_HEADER}},
         404: {"model": Problem, "description": "No report has this id."},
-        410: {"model": Problem, "description": "The report was here; its document is no longer kept."},
+        410: {"model": DroppedProblem, "description": "The report was here; its document is no longer kept."},
     },
 )
 def get_report(report_id: UUID, database: OpenDatabase) -> Response:
-    """A report as it was sent, nothing added and nothing left out."""
+    """
+    A report as it was sent, nothing added and nothing left out.
+
+    Whether it counts is said beside it: `Fleetridge-Quarantined: yes` where its token is in quarantine.
+    """
     with database.reading() as session:
-        document = session.get(Document, report_id)
-        report = session.get(Report, report_id)
-        gpu = None if report is None or report.gpu_id is None else session.get(Gpu, report.gpu_id)
+        report, document = the_document(session, report_id)
+    headers = {_QUARANTINED: "yes"} if report.quarantined else None
+    return Response(document, media_type="application/json", headers=headers)
+
+
+def the_document(session: Session, report_id: UUID) -> tuple[Report, bytes]:
+    """
+    A report, and the JSON text that was sent.
+
+    Raises:
+        ProblemError: 404, there is none; 410, its document is no longer kept.
+    """
+    report = session.get(Report, report_id)
     if report is None:
         raise ProblemError(404, "unknown_report", "There is no such report", f"no report has the id {report_id}")
+    document = session.get(Document, (report.received_at, report_id))
     if document is None:
-        raise _dropped(report, None if gpu is None else gpu.identity)
-    return Response(intake.unpacked(document.body), media_type="application/json")
+        raise _dropped(summary_of(session, report))
+    return report, intake.unpacked(document.body)
 
 
-def _taken(database: Database, body: bytes, encoding: str, received_at: datetime) -> Response:
+@dataclass(frozen=True, slots=True)
+class Intaking:
+    """One call that brings reports: where they go, whose they are, and when they came."""
+
+    database: Database
+    caller: Caller
+    received_at: datetime
+
+
+def _taken(intaking: Intaking, body: bytes, encoding: str) -> Response:
     try:
         value = strict_json.parse(inflated(body, encoding))
     except TooManyValuesError as error:
@@ -161,25 +193,30 @@ def _taken(database: Database, body: bytes, encoding: str, received_at: datetime
         fault = FieldError(field=error.path, problem=error.problem)
         raise _invalid("not_json", "The body is not JSON", [fault]) from error
     if intake.is_envelope(value):
-        return _taken_list(database, value, received_at)
+        return _taken_list(intaking, value)
     if not isinstance(value, dict):
         fault = FieldError(field="", problem="send one report, or {sent_at, reports: […]}")
         raise _invalid("invalid_report", _INVALID, [fault])
-    return _taken_single(database, value, received_at)
+    return _taken_single(intaking, value)
 
 
-def _taken_list(database: Database, value: dict[str, Json], received_at: datetime) -> Response:
+def _taken_list(intaking: Intaking, value: dict[str, Json]) -> Response:
     try:
         envelope = intake.envelope_of(value)
     except intake.EnvelopeError as error:
         raise _invalid("invalid_envelope", "This is not a list of reports", [error.error]) from error
-    items = [intake.examined(item, sent_at=envelope.sent_at, received_at=received_at) for item in envelope.reports]
-    results = _stored(database, items)
+    items = [
+        intake.examined(item, sent_at=envelope.sent_at, received_at=intaking.received_at) for item in envelope.reports
+    ]
+    require_places(intaking.caller, items, in_list=True)
+    results = _stored(intaking, items)
     return JSONResponse(Results(results=list(_bounded(results))).model_dump(mode="json"))
 
 
-def _taken_single(database: Database, value: Json, received_at: datetime) -> Response:
-    [result] = _stored(database, [intake.examined(value, sent_at=None, received_at=received_at)])
+def _taken_single(intaking: Intaking, value: Json) -> Response:
+    item = intake.examined(value, sent_at=None, received_at=intaking.received_at)
+    require_places(intaking.caller, [item], in_list=False)
+    [result] = _stored(intaking, [item])
     about = {"report_id": result.report_id, "outcome": result.outcome}
     if result.outcome == "rejected":
         raise _invalid("invalid_report", _INVALID, result.errors, about)
@@ -191,10 +228,11 @@ def _taken_single(database: Database, value: Json, received_at: datetime) -> Res
     return JSONResponse(result.model_dump(mode="json"), _STATUS_OF[result.outcome])
 
 
-def _stored(database: Database, items: Sequence[Item]) -> list[Result]:
+def _stored(intaking: Intaking, items: Sequence[Item]) -> list[Result]:
     accepted = [item for item in items if isinstance(item, Accepted)]
     try:
-        outcomes = iter(write_reports(database, accepted) if accepted else [])
+        token_id = intaking.caller.token_id
+        outcomes = iter(write_reports(intaking.database, accepted, token_id=token_id) if accepted else [])
     except LostRaceError as error:
         detail = "others send the same reports at this moment; send the same again after Retry-After seconds"
         raise unavailable("busy", "Too many reports at once", detail) from error
@@ -222,15 +260,7 @@ def _invalid(
     return ProblemError(422, code, title, detail, errors=errors, members=members)
 
 
-def _dropped(report: Report, gpu_id: str | None) -> ProblemError:
-    summary = Summary(
-        report_id=report.id,
-        outcome=report.outcome,
-        reason=report.reason,
-        gpu_id=gpu_id,
-        measured_to=report.measured_to,
-        received_at=report.received_at,
-    )
+def _dropped(summary: Summary) -> ProblemError:
     detail = "its document is older than documents are kept; the rates that it gave are still compared"
     members = {"summary": summary.model_dump(mode="json")}
     return ProblemError(410, "document_dropped", "The document is no longer kept", detail, members=members)

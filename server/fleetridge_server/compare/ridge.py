@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fleetridge.quantities import deviation
 from fleetridge.roofline import ridge_flop_per_byte
@@ -90,6 +91,14 @@ class GpuRoofs:
         return min(self.judged, key=lambda compared: compared.deviation, default=None)
 
 
+class _Named(Protocol):
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def regime(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Roofs to list; None lists all."""
@@ -104,7 +113,10 @@ class Filter:
 
     def takes(self, value: GpuValue) -> bool:
         """Whether a value's roof is to be listed."""
-        roof = value.cohort.roof
+        return self.takes_roof(value.cohort.roof)
+
+    def takes_roof(self, roof: _Named) -> bool:
+        """Whether a roof is to be listed."""
         return self.dtype in (None, roof.dtype) and self.regime in (None, roof.regime)
 
 

@@ -18,9 +18,9 @@ from uuid import UUID, uuid5
 import fleetridge
 from fleetridge.report import SCHEMA_VERSION
 from fleetridge.strict_json import Json
-from fleetridge_server.importing.csv_rows import Header, Row, RowError, header_of, row_of
+from fleetridge_server.importing.csv_lines import BadRow, Header, RowError
+from fleetridge_server.importing.csv_rows import Row, header_of, row_of
 from fleetridge_server.ingest.intake import Accepted, Rejected, examined
-from fleetridge_server.problems import FieldError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.writing import write_reports
 
@@ -35,14 +35,6 @@ _NAMESPACE = UUID("6c1b4f0e-6a3c-5d0e-9b0a-0f1eed71d9e0")
 _MEMORY_DTYPE = "float32"
 
 Line = tuple[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A line that is no measurement, and why."""
-
-    line: int
-    errors: tuple[FieldError, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from itertools import count
 from fleetridge.identity import canonical_device_name, gpu_identity
 from fleetridge.report.roofs import RoofKey, RoofKind
 from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.importing.csv_rows import Header, Row, RowError, header_of, row_of
+from fleetridge_server.importing.csv_lines import Header, RowError
+from fleetridge_server.importing.csv_rows import Row, header_of, row_of
 from fleetridge_server.verdict.evidence import JudgedReport, NodeName, RoofReading
 
 CLUSTER = "file"

@@ -1,53 +1,30 @@
 """
 Lines of a CSV file as measurements.
 
-Pure: text in, rows out. Each line is read by itself, so that a quote which nobody closes costs its own line and not
-the rest of the file; no column may hold a line break anyway.
+Pure: text in, rows out. How a line is taken apart is `csv_lines`'s.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from fleetridge.report.values import Reading, SmallCountReading, Text, TextReading, UtcTime, WireModel
-from fleetridge.strict_json import as_printable
-from fleetridge_server.problems import FieldError, problem_of, shortened
-
-_DELIMITERS = (",", ";", "\t")
+from fleetridge.report.values import Reading, SmallCountReading, UtcTime, WireModel
+from fleetridge_server.importing.csv_lines import (
+    Header,
+    HeaderError,
+    RowError,
+    faults_of,
+    header_in,
+    require_distinct,
+    values_in,
+    whole,
+)
+from fleetridge_server.problems import FieldError
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,4})?")
-_WHOLE = re.compile(r"[0-9]{1,18}")
-
-
-# What of a foreign cell is kept: as much as a column of ours may have.
-_MAX_FOREIGN_CHARACTERS = 255
-
-# A field is quoted as a whole, with quotes inside doubled, or has no quote at all.
-_WELL_QUOTED = {
-    delimiter: re.compile(rf"({field})({delimiter}({field}))*")
-    for delimiter in _DELIMITERS
-    for field in [rf'"([^"]|"")*"|[^"{delimiter}]*']
-}
-
-
-class HeaderError(ValueError):
-    """A first line that does not name the columns which every row needs; the message says what is missing."""
-
-
-class RowError(ValueError):
-    """A line that is no measurement; `errors` say why, by column."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__(
-            "; ".join(f"{error.field}: {error.problem}" if error.field else error.problem for error in errors)
-        )
-        self.errors = tuple(errors)
 
 
 def _number(cell: str | None) -> float | str | None:
@@ -55,14 +32,8 @@ def _number(cell: str | None) -> float | str | None:
     return float(cell) if cell is not None and _DECIMAL.fullmatch(cell) else cell
 
 
-def _whole(cell: str | None) -> int | str | None:
-    return int(cell) if cell is not None and _WHOLE.fullmatch(cell) else cell
-
-
 _Number = Annotated[Reading, BeforeValidator(_number)]
 _Rate = Annotated[Reading, Field(ge=1e-12), BeforeValidator(_number)]  # the wire's smallest rate
-_CELL: TypeAdapter[str | None] = TypeAdapter(TextReading)
-_NAME: TypeAdapter[str] = TypeAdapter(Text)
 
 
 class Row(WireModel):
@@ -71,7 +42,7 @@ class Row(WireModel):
     device: str | None = None
     node: str | None = None
     gpu: str | None = None
-    gpu_index: Annotated[SmallCountReading, BeforeValidator(_whole)] = None
+    gpu_index: Annotated[SmallCountReading, BeforeValidator(whole)] = None
     measured_at: UtcTime | None = None
     dtype: str | None = None
     pi_tflops: _Rate = None
@@ -84,14 +55,6 @@ class Row(WireModel):
 COLUMNS = tuple(Row.model_fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """Names of a file's columns, in their order, and what stands between them."""
-
-    columns: tuple[str, ...]
-    delimiter: str
-
-
 def header_of(line: str) -> Header:
     """
     Header that the first line of a file gives; columns stand in any order, between commas, semicolons or tabs.
@@ -99,23 +62,12 @@ def header_of(line: str) -> Header:
     Raises:
         HeaderError: a column that every row needs is missing, or one is named twice.
     """
-    delimiter = max(_DELIMITERS, key=line.count)
-    _require_utf8(line)
-    try:
-        cells = _cells(line, delimiter)
-        names = [_NAME.validate_python(cell) or f"column_{place}" for place, cell in enumerate(cells, start=1)]
-    except (csv.Error, ValidationError):
-        names = []
-    for name in names:
-        if name not in COLUMNS and (meant := _plainly_spelled(name)) in COLUMNS:
-            raise HeaderError(f"the first line names a column {name!r}; spell it {meant}")
-    missing = _missing(set(names))
+    header = header_in(line, COLUMNS)
+    missing = _missing(set(header.columns))
     if missing:
         raise HeaderError(f"the first line names no {missing}; it has to name columns out of {', '.join(COLUMNS)}")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise HeaderError(f"the first line names a column twice: {', '.join(twice)}")
-    return Header(tuple(names), delimiter)
+    require_distinct(header)
+    return header
 
 
 def row_of(line: str, header: Header) -> Row:
@@ -128,31 +80,11 @@ def row_of(line: str, header: Header) -> Row:
         RowError: it states none.
     """
     try:
-        cells = _cells(line, header.delimiter)
-    except csv.Error as error:
-        raise RowError([FieldError(field="", problem=f"not CSV: {error}; each row is one line")]) from error
-    if len(cells) != len(header.columns):
-        problem = f"{len(cells)} fields, the header has {len(header.columns)}"
-        raise RowError([FieldError(field="", problem=problem)])
-    values = {column: _value(column, cell) for column, cell in zip(header.columns, cells, strict=True)}
-    try:
-        row = Row.model_validate({column: value for column, value in values.items() if value is not None})
+        row = Row.model_validate(values_in(line, header, COLUMNS))
     except ValidationError as error:
-        faults = [FieldError(field=str(fault["loc"][0]), problem=problem_of(fault)) for fault in error.errors()]
-        raise RowError(faults) from error
+        raise RowError(faults_of(error)) from error
     _require_rate(row)
     return row
-
-
-def _require_utf8(line: str) -> None:
-    # Bytes that are not UTF-8 come as surrogates; UTF-16 has a zero byte in each letter of a column's name.
-    if "\0" in line or any("\ud800" <= character <= "\udfff" for character in line):
-        found = "UTF-16" if "\0" in line else "not UTF-8"
-        raise HeaderError(f"the first line is {found}; save the file as UTF-8, in spreadsheets as 'CSV UTF-8'")
-
-
-def _plainly_spelled(name: str) -> str:
-    return re.sub(r"[\s.-]+", "_", name.casefold())
 
 
 def _missing(names: set[str]) -> str | None:
@@ -161,23 +93,6 @@ def _missing(names: set[str]) -> str | None:
     if "gpu" not in names and not names >= {"node", "gpu_index"}:
         return "gpu (or node and gpu_index)"
     return "dtype beside pi_tflops" if "pi_tflops" in names and "dtype" not in names else None
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    cells = next(csv.reader([line], delimiter=delimiter, strict=True))
-    # The reader takes a stray quote as part of a field, and so the rest of a field with a line break for a row.
-    if not _WELL_QUOTED[delimiter].fullmatch(line.rstrip("\r\n")):
-        raise csv.Error("a quote within a field; quote the field as a whole and double the quotes inside")
-    return [cell.strip() for cell in cells]
-
-
-def _value(column: str, cell: str) -> str | None:
-    if column not in Row.model_fields:  # nothing in a column that we do not know may cost the measurement
-        cell = shortened(as_printable(cell), _MAX_FOREIGN_CHARACTERS)
-    try:
-        return _CELL.validate_python(cell)
-    except ValidationError as error:
-        raise RowError([FieldError(field=column, problem=problem_of(fault)) for fault in error.errors()]) from error
 
 
 def _require_rate(row: Row) -> None:

@@ -7,7 +7,6 @@ what is made here is stored by `store.writing`.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeGuard
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from fleetridge import strict_json
 from fleetridge.identity import canonical_device_name, fallback_device_name, gpu_identity
@@ -127,7 +127,7 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
 
 def packed(item: Json) -> bytes:
     """Text of an item as it is kept: the same fields in the same order, compressed."""
-    return zlib.compress(json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode())
+    return zlib.compress(to_json(item, inf_nan_mode="constants"))
 
 
 def unpacked(body: bytes) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, LargeBinary
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
 
@@ -14,6 +15,9 @@ RowId = BigInteger().with_variant(Integer, "sqlite")
 
 # PostgreSQL compares and indexes JSONB but not JSON. None is SQL null on both, never the JSON text "null".
 JsonDocument = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+# A fleet's bodies are packed in one go; the best compression takes four times as long for a tenth less.
+_QUICK = 1
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -47,3 +51,27 @@ class UtcDateTime(TypeDecorator[datetime]):
             return None
         moment: datetime = value
         return moment.replace(tzinfo=timezone.utc) if dialect.name == "sqlite" else moment.astimezone(timezone.utc)
+
+
+def packed(text: str) -> bytes:
+    """A text as PackedJson keeps it, for those who do not want to make it while they hold a lock."""
+    return zlib.compress(text.encode(), _QUICK)
+
+
+class PackedJson(TypeDecorator[str]):
+    """
+    JSON text that is only read as a whole, compressed: bodies of verdicts repeat their field names.
+
+    The text is given and taken as it is, nothing is parsed here; bytes are packed already.
+    """
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | bytes | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002 # as the base
+        """Text as the database takes it."""
+        return packed(value) if isinstance(value, str) else value
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ANN401, ARG002 # as the base
+        """Text as the code takes it."""
+        return None if value is None else zlib.decompress(value).decode()

@@ -16,7 +16,14 @@ from sqlalchemy.orm import Session, aliased
 
 from fleetridge_server.compare.cohort import Cohort, GpuValue, Reading, current_values
 from fleetridge_server.compare.span import Span
-from fleetridge_server.store.history import CONDITION_COLUMNS, ROOF_COLUMNS, Owner, cohort_reader, readings
+from fleetridge_server.store.history import (
+    CONDITION_COLUMNS,
+    ROOF_COLUMNS,
+    Owner,
+    cohort_reader,
+    newest_readings,
+    readings,
+)
 from fleetridge_server.store.models import Gpu, GpuRoof
 from fleetridge_server.store.places import device_then
 from fleetridge_server.store.upserts import Row
@@ -30,7 +37,7 @@ def keep_values(session: Session, gpu_rows: Collection[int]) -> None:
     """Bring the kept values of some gpus up to date; the caller has locked their rows in `gpus`."""
     if not gpu_rows:
         return
-    found = readings(session, select(Gpu.id).where(Gpu.id.in_(gpu_rows)))
+    found = newest_readings(session, gpu_rows)
     rows: dict[int, list[Row]] = defaultdict(list)
     for owner, own in found.items():
         rows[owner.gpu_row] += [_row(owner, value) for value in current_values(own)]

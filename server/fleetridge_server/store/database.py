@@ -31,6 +31,12 @@ WRITE_THREADS = 4
 # Whether the server is ready is asked beside all others, so that slow reads do not make it seem dead.
 HEALTH_THREADS = 1
 
+# Whose token it is, is asked beside all others, too, and takes a millisecond.
+ACCESS_THREADS = 1
+
+# The evaluator keeps one for its lock, and reads or writes with another.
+EVALUATOR_CONNECTIONS = 2
+
 # Only reached when a connection hangs: there is one for every thread.
 _POOL_TIMEOUT_S = 10
 
@@ -129,16 +135,20 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(database_url: str) -> Database:
+def open_database(database_url: str, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Database:
     """
     Engine for a server's requests; nothing is connected yet.
+
+    Args:
+        database_url: as `parsed_url` takes it.
+        statement_timeout_ms: after which a statement is given up; 0 for never, for work that nobody waits for.
 
     Raises:
         DatabaseUrlError: the address cannot be used.
     """
     url = parsed_url(database_url)
     data_file = DataFile(Path(url.database or "").absolute()) if url.get_backend_name() == "sqlite" else None
-    engine = create_database_engine(database_url)
+    engine = create_database_engine(database_url, statement_timeout_ms=statement_timeout_ms)
     if data_file is not None:
         _watch_file(engine, data_file)
     return Database(engine, data_file)
@@ -160,7 +170,7 @@ def create_database_engine(
     """
     url = parsed_url(database_url)
     pool: dict[str, Any] = {
-        "pool_size": READ_THREADS + WRITE_THREADS + HEALTH_THREADS,
+        "pool_size": READ_THREADS + WRITE_THREADS + HEALTH_THREADS + ACCESS_THREADS + EVALUATOR_CONNECTIONS,
         "max_overflow": 0,
         "pool_timeout": _POOL_TIMEOUT_S,
     }

@@ -8,18 +8,19 @@ kept beside it (`store.current`), so that only answers about the past come here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, Subquery, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, select
 from sqlalchemy.orm import Session, aliased
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
+from fleetridge_server.store.counting import counts, is_undisputed
 from fleetridge_server.store.models import Gpu, Report, Roof
 
 # How far back a gpu's newest readings of a roof are looked for: a month of daily sweeps. Kinds of run count apart, as
@@ -29,7 +30,7 @@ DEPTH_REPORTS = 30
 ROOF_COLUMNS = RoofKey._fields
 CONDITION_COLUMNS = tuple(Conditions.__dataclass_fields__)
 
-_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
+_GPU_ROWS = "gpu_rows"
 _OF_REPORT = ("gpu_id", "device_id", "ordered_at", "measured_to", "temperature_c", "clock_ahead", *CONDITION_COLUMNS)
 _OF_ROOF = (*ROOF_COLUMNS, "value", "sm_clock_mhz", "power_w", "converged")
 
@@ -48,15 +49,33 @@ def readings(
     """
     Newest valid readings of some gpus in each roof and method.
 
-    Valid: measured, not contended, with a time from `since` to `as_of` (None is no limit). At most NEWEST_REPORTS
-    reports of a gpu count in one roof, out of its newest DEPTH_REPORTS of each kind of run. `gpu_rows` asks for the ids
-    of the gpus' rows.
+    Valid: measured, not contended, undisputed, out of quarantine, with a time from `since` to `as_of` (None is no
+    limit). At most NEWEST_REPORTS reports of a gpu count in one roof, out of its newest DEPTH_REPORTS of each kind of
+    run. `gpu_rows` asks for the ids of the gpus' rows.
     """
-    ranked = _ranked(_recent_reports(gpu_rows, _Period(since, as_of)))
-    query = select(ranked, Gpu.identity).join(Gpu, Gpu.id == ranked.c.gpu_id).where(ranked.c.place <= NEWEST_REPORTS)
+    return _read(session.execute(_newest(gpu_rows, _Period(since, as_of))))
+
+
+def newest_readings(session: Session, gpu_rows: Collection[int]) -> dict[Owner, list[Reading]]:
+    """The same of some gpus without a limit in time, by their rows: asked with every report that arrives."""
+    return _read(session.execute(_newest_of_all_time(), {_GPU_ROWS: list(gpu_rows)}))
+
+
+@cache
+def _newest_of_all_time() -> Select[Any]:
+    """Query that is put together once: that takes as long as running it."""
+    return _newest(bindparam(_GPU_ROWS, expanding=True), _Period(None, None))
+
+
+def _newest(gpu_rows: Select[int] | BindParameter[int], period: _Period) -> Select[Any]:
+    ranked = _ranked(_recent_reports(gpu_rows, period))
+    return select(ranked, Gpu.identity).join(Gpu, Gpu.id == ranked.c.gpu_id).where(ranked.c.place <= NEWEST_REPORTS)
+
+
+def _read(rows: Iterable[Any]) -> dict[Owner, list[Reading]]:
     found: dict[Owner, list[Reading]] = defaultdict(list)
     cohort_of = cohort_reader()
-    for row in session.execute(query):
+    for row in rows:
         found[Owner(row.gpu_id, row.device_id)].append(_reading(row, cohort_of(row)))
     return found
 
@@ -78,45 +97,25 @@ def _cohort(*key: Any) -> Cohort:  # noqa: ANN401 # columns of several types
     return Cohort(RoofKey(*key[: len(ROOF_COLUMNS)]), Conditions(*key[len(ROOF_COLUMNS) :]))
 
 
-def _recent_reports(gpu_rows: Select[int], period: _Period) -> CTE:
+def _recent_reports(gpu_rows: Select[int] | BindParameter[int], period: _Period) -> Subquery:
     """
     Valid reports from the newest DEPTH_REPORTS of each gpu, kind of run and device.
 
-    The bound is looked up in the index for each report: joined as a table of its own, SQLite reads all of it anew for
-    every report.
+    Of several of one time all are among them, so that neither ids nor arrival decide what is looked at.
     """
     report = aliased(Report)
-    return (
-        select(report.id.label("report_id"), *(getattr(report, name) for name in _OF_REPORT))
-        .where(
-            report.gpu_id.in_(gpu_rows),
-            *_valid(report, period),
-            report.ordered_at >= func.coalesce(_oldest_looked_at(report, period), _BEGINNING),
-        )
-        .cte("recent_reports")
+    newer = func.rank().over(
+        partition_by=(report.gpu_id, report.run_kind, report.device_id), order_by=report.ordered_at.desc()
     )
-
-
-def _oldest_looked_at(report: type[Report], period: _Period) -> ScalarSelect[datetime | None]:
-    """Time of the oldest report that is looked at, for the gpu, device and kind of run of another report."""
-    peer = aliased(Report)
-    return (
-        select(peer.ordered_at)
-        .where(
-            peer.gpu_id == report.gpu_id,
-            peer.run_kind == report.run_kind,
-            peer.device_id == report.device_id,
-            *_valid(peer, period),
-        )
-        .order_by(peer.ordered_at.desc())
-        .limit(1)
-        .offset(DEPTH_REPORTS - 1)
-        .correlate(report)
-        .scalar_subquery()
+    placed = (
+        select(report.id.label("report_id"), *(getattr(report, name) for name in _OF_REPORT), newer.label("newer"))
+        .where(report.gpu_id.in_(gpu_rows), *_valid(report, period))
+        .subquery("placed")
     )
+    return select(placed).where(placed.c.newer <= DEPTH_REPORTS).subquery("recent_reports")
 
 
-def _ranked(recent: CTE) -> Subquery:
+def _ranked(recent: Subquery) -> Subquery:
     """Roofs of those reports with the place of their report among the gpu's in that roof and method, newest first."""
     roof_columns = {name: getattr(Roof, name) for name in _OF_ROOF}
     place = func.dense_rank().over(
@@ -143,6 +142,8 @@ def _valid(report: type[Report], period: _Period) -> tuple[ColumnElement[bool], 
         *(() if period.since is None else (report.ordered_at >= period.since,)),
         report.outcome == "measured",
         report.contended.is_not(True),
+        counts(report),
+        is_undisputed(report, period.until),
     )
 
 

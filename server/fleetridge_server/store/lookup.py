@@ -38,11 +38,18 @@ def device_names(session: Session, device_ids: Collection[int]) -> dict[int, tup
     return {device_id: tuple(sorted(names[device_id])) for device_id in device_ids}
 
 
+def names_of_devices(session: Session, device_ids: Collection[int]) -> dict[int, str]:
+    """Canonical names of some devices."""
+    found = session.execute(select(Device.id, Device.name).where(Device.id.in_(device_ids)))
+    return {row.id: row.name for row in found}
+
+
 def gpu_named(session: Session, identity: str, *, simulated: bool) -> Gpu | None:
     """The real or the made-up gpu with this identity, spelled exactly."""
     if not is_storable(identity):
         return None
-    return session.scalars(select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated))).one_or_none()
+    chosen = select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated), ~Gpu.quarantined)
+    return session.scalars(chosen).one_or_none()
 
 
 def nodes_named(session: Session, name: str, cluster: str | None) -> list[Node]:
@@ -50,7 +57,7 @@ def nodes_named(session: Session, name: str, cluster: str | None) -> list[Node]:
     if not all(is_storable(text) for text in (name, cluster) if text is not None):
         return []
     in_cluster = Node.cluster != SIMULATED if cluster is None else Node.cluster == cluster
-    found = session.scalars(select(Node).where(Node.name == name, in_cluster))
+    found = session.scalars(select(Node).where(Node.name == name, in_cluster, ~Node.quarantined))
     return sorted(found, key=lambda node: node.cluster)
 
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Index, MetaData, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, MetaData, UniqueConstraint, false, text, true
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text, Uuid
 
@@ -58,6 +58,7 @@ class Node(Base):
         roster: gpus of the newest complete roster, each `{gpu_id, pci_bus_id, index, device}` (`gpu_id` as in `gpus`,
             null where the entry has no identity); null while none was complete.
         roster_seen, roster_report_id, roster_rank: ordering time and report of that roster.
+        quarantined: whether every report that names it is in quarantine, so that nobody is told of it.
     """
 
     __tablename__ = "nodes"
@@ -74,6 +75,7 @@ class Node(Base):
     roster_seen: Mapped[datetime | None]
     roster_report_id: Mapped[UUID | None]
     roster_rank: Mapped[str | None]
+    quarantined: Mapped[bool] = mapped_column(server_default=false())
 
     __table_args__ = (UniqueConstraint("cluster", "name"),)
 
@@ -125,6 +127,10 @@ class Gpu(Base):
         pci_bus_id to partition: null where no report ever said.
         stated: the rank of the report that each of these comes from, by column.
         first_seen, last_seen, last_report_id, last_rank: as in `nodes`.
+        is_due: whether it reported something that its row in `gpu_histories` does not know yet.
+        identity_conflict: whether its newest report claims it for another node than one within an hour did.
+        several_nodes: whether its reports may come from more than one node; where they do not, none conflict.
+        quarantined: whether all its reports are in quarantine, so that nobody is told of it.
     """
 
     __tablename__ = "gpus"
@@ -147,8 +153,19 @@ class Gpu(Base):
     last_seen: Mapped[datetime | None]
     last_report_id: Mapped[UUID]
     last_rank: Mapped[str]
+    is_due: Mapped[bool] = mapped_column(server_default=true())
+    identity_conflict: Mapped[bool] = mapped_column(server_default=false())
+    several_nodes: Mapped[bool] = mapped_column(server_default=false())
+    quarantined: Mapped[bool] = mapped_column(server_default=false())
 
-    __table_args__ = (UniqueConstraint("identity", "simulated"), Index(None, "device_id"), Index(None, "node_id"))
+    __table_args__ = (
+        UniqueConstraint("identity", "simulated"),
+        Index(None, "device_id", "is_due"),
+        Index(None, "node_id"),
+    )
+
+
+_HAS_TOKEN = text("token_id IS NOT NULL")
 
 
 class Report(Base):
@@ -165,6 +182,12 @@ class Report(Base):
         node_id: null where an import never said.
         memory_bytes to partition: as reported then; those of `gpus` are the newest.
         temperature_c: highest over the timed phases.
+        rack: the node's reserved label then.
+        health: fields of `verdict.evidence.Health` that were read; null where none was.
+        token_id: row of the token that it was posted with; null without one. Tokens are never deleted.
+        quarantined: it counts for nothing, since its token is not trusted.
+        conflict_from: from which ordering time on it is known that another node claims its gpu within the hour
+            (`verdict.identities`); null where none does.
     """
 
     __tablename__ = "reports"
@@ -206,6 +229,11 @@ class Report(Base):
     temperature_c: Mapped[float | None]
     contended: Mapped[bool | None]
     unstable: Mapped[bool | None]
+    rack: Mapped[str | None]
+    health: Mapped[dict[str, Any] | None] = mapped_column(JsonDocument)
+    token_id: Mapped[int | None] = mapped_column(RowId)
+    quarantined: Mapped[bool] = mapped_column(server_default=false())
+    conflict_from: Mapped[datetime | None]
 
     __table_args__ = (
         Index(None, "gpu_id", "ordered_at"),
@@ -213,24 +241,29 @@ class Report(Base):
         Index(None, "gpu_id", "device_certainty", "ordered_at"),
         Index(None, "node_id", "ordered_at"),
         Index(None, "received_at"),
+        # Of a server that asks for no tokens it is empty and costs nothing.
+        Index(None, "token_id", "gpu_id", postgresql_where=_HAS_TOKEN, sqlite_where=_HAS_TOKEN),
     )
 
 
 class Document(Base):
     """
-    A report exactly as it was sent.
+    A report exactly as it was sent. On PostgreSQL the table has one partition for each month (`store.document_months`).
+
+    It refers to no row of `reports`, though it came with one: to drop a month would lock that table otherwise.
 
     Attributes:
+        received_at: as in `reports`; it says which month to look in.
         body: zlib over the JSON text of the parsed item: same keys in the same order, nothing dropped, nothing added.
     """
 
     __tablename__ = "documents"
 
-    report_id: Mapped[UUID] = mapped_column(ForeignKey("reports.id"), primary_key=True)
-    received_at: Mapped[datetime]
+    received_at: Mapped[datetime] = mapped_column(primary_key=True)
+    report_id: Mapped[UUID] = mapped_column(primary_key=True)
     body: Mapped[bytes]
 
-    __table_args__ = (Index(None, "received_at"),)
+    __table_args__ = ({"postgresql_partition_by": "RANGE (received_at)"},)
 
 
 class Roof(Base):
@@ -240,6 +273,8 @@ class Roof(Base):
     Attributes:
         position: in the report's list.
         dtype: settled (`fleetridge.report.roofs.settled_dtype`): float32 never stands for TF32.
+        memory_clock_mhz to throttle_ms: of the phase in which it was timed; null where the report has none of it.
+        implausible: above what the silicon can do.
     """
 
     __tablename__ = "roofs"
@@ -263,6 +298,10 @@ class Roof(Base):
     trend: Mapped[float | None]
     sm_clock_mhz: Mapped[float | None]
     power_w: Mapped[float | None]
+    memory_clock_mhz: Mapped[float | None]
+    temperature_c: Mapped[float | None]
+    throttle_ms: Mapped[dict[str, float] | None] = mapped_column(JsonDocument)
+    implausible: Mapped[bool] = mapped_column(server_default=false())
 
 
 class GpuRoof(Base):

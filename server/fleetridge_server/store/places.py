@@ -17,6 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from fleetridge_server.compare.place import GpuPlace
 from fleetridge_server.compare.span import Span
+from fleetridge_server.store.counting import counts
 from fleetridge_server.store.lookup import is_storable
 from fleetridge_server.store.models import Device, Gpu, Node, Report
 
@@ -135,7 +136,13 @@ def _places(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[An
         .select_from(Gpu)
         .outerjoin(latest, and_(latest.id == newest, latest.ordered_at.is_not(None)))
         .outerjoin(Node, Node.id == case((is_timeless, Gpu.node_id), else_=latest.node_id))
-        .where(Gpu.simulated.is_(span.simulated), *chosen, *wanted, or_(is_timeless, latest.id.is_not(None)))
+        .where(
+            Gpu.simulated.is_(span.simulated),
+            ~Gpu.quarantined,
+            *chosen,
+            *wanted,
+            or_(is_timeless, latest.id.is_not(None)),
+        )
     )
 
 
@@ -150,7 +157,7 @@ def _of_report_then(
     report = aliased(Report)
     return (
         select(getattr(report, column))
-        .where(report.gpu_id == Gpu.id, report.ordered_at <= span.as_of)
+        .where(report.gpu_id == Gpu.id, report.ordered_at <= span.as_of, counts(report))
         .order_by(
             *(getattr(report, name.key).desc() for name in first),
             report.ordered_at.desc(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from fleetridge_server.store.database import create_database_engine
+from fleetridge_server.store.document_months import make_months_within, months_ahead
 
 REMEDY = "fleetridge-server migrate"
+
+# Table that is there from the first to the last moment of a copy into a database.
+UNFINISHED_COPY = "unfinished_copy"
 
 # Any number that nothing else locks in this database: the first bytes of the word "fleetridge".
 _MIGRATION_LOCK = int.from_bytes(b"fleetrid", "big")
@@ -63,6 +68,8 @@ def migrate(database_url: str, revision: str = "head", *, migrations: Path | Non
     with _migrating(database_url, migrations) as (config, connection):
         _refuse_unknown(_revision_of(connection), migrations or migrations_folder())
         command.upgrade(config, revision)
+        if connection.dialect.name == "postgresql":
+            make_months_within(connection, months_ahead(datetime.now(timezone.utc)))
 
 
 def downgrade(database_url: str, revision: str, *, migrations: Path | None = None) -> None:
@@ -109,7 +116,21 @@ def current_revision(engine: Engine) -> str | None:
 
 def check_schema(engine: Engine) -> None:
     """
-    Make sure that a database has this server's schema.
+    Make sure that a database has this server's schema, and all that was to be copied into it.
+
+    Raises:
+        SchemaError: it has none, an older or an unknown one, or is half a copy.
+    """
+    check_revision(engine)
+    if inspect(engine).has_table(UNFINISHED_COPY):
+        raise SchemaError(
+            "a copy into this database was interrupted; run the same `fleetridge-server copy` again, which takes it up"
+        )
+
+
+def check_revision(engine: Engine) -> None:
+    """
+    Make sure that a database has this server's schema, whatever its rows are.
 
     Raises:
         SchemaError: it has none, an older or an unknown one.

@@ -5,13 +5,17 @@ Everything that a row says comes from the newest report that says it, by orderin
 measurement by the node's own clock, then by report id. So the outcome is the same in whatever order reports arrive,
 also when an old one comes late. A report that does not know a thing (a failed one often knows no more than a UUID)
 takes no knowledge away.
+
+A report in quarantine says nothing: what it names gets a row, so that it can be referred to, and nobody is told of a
+row of which nothing else is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
 from sqlalchemy import Table, tuple_
 from sqlalchemy.orm import Session
@@ -32,9 +36,15 @@ _NODES = cast("Table", Node.__table__)
 _GPUS = cast("Table", Gpu.__table__)
 _Key = TypeVar("_Key", GpuKey, NodeKey)
 
+# Label of a node that says where it stands.
+RACK_LABEL = "rack"
+
 # What is known of a gpu beside its place, which is always that of the newest report.
 _FACTS = ("pci_bus_id", "architecture", "memory_bytes", "sm_count", "mig_profile", "partition")
 _ROSTER = ("roster", "roster_seen", "roster_report_id", "roster_rank")
+
+# Older than any report that counts, so that whatever one says wins.
+_UNSEEN: Row = {"first_seen": None, "last_seen": None, "last_rank": "", "quarantined": True}
 
 # A report that names the device says of a gpu without a profile that it is whole; others do not know.
 _OF_PARTS = frozenset({"mig_profile", "partition"})
@@ -53,9 +63,13 @@ def gpu_key(accepted: Accepted) -> GpuKey | None:
 
 def rank_of(accepted: Accepted) -> str:
     """Text that sorts as reports do: oldest first, those without a time before all."""
-    times = (accepted.place.ordered_at, accepted.report.measured_to)
-    words = ("" if time is None else time.isoformat(timespec="microseconds") for time in times)
-    return " ".join((*words, str(accepted.report.report_id)))
+    return rank(accepted.place.ordered_at, accepted.report.measured_to, accepted.report.report_id)
+
+
+def rank(ordered_at: datetime | None, measured_to: datetime | None, report_id: UUID) -> str:
+    """The same, of a report's own times and id, with which it ends."""
+    words = ("" if time is None else time.isoformat(timespec="microseconds") for time in (ordered_at, measured_to))
+    return " ".join((*words, str(report_id)))
 
 
 def device_certainty(gpu: ReportedGpu) -> DeviceCertainty:
@@ -66,9 +80,19 @@ def device_certainty(gpu: ReportedGpu) -> DeviceCertainty:
     return DeviceCertainty.DESCRIBED if described else DeviceCertainty.UNKNOWN
 
 
-def record_nodes(session: Session, accepted: Iterable[Accepted]) -> dict[NodeKey, int]:
-    """Bring the nodes of new reports up to date; ids by cluster and name."""
-    seen = _together(((node_key(item), _seen_node(item)) for item in accepted), merged_nodes)
+def record_nodes(
+    session: Session, accepted: Iterable[Accepted], *, quarantined: Container[UUID] = ()
+) -> dict[NodeKey, int]:
+    """
+    Bring the nodes of new reports up to date; ids by cluster and name.
+
+    `quarantined` are the ids of the reports that say nothing.
+    """
+    said = ((item, seen_node(item)) for item in accepted)
+    seen = _together(
+        ((node_key(item), unsaid_node(row) if item.report.report_id in quarantined else row) for item, row in said),
+        merged_nodes,
+    )
 
     def locked(keys: list[NodeKey]) -> dict[NodeKey, Row]:
         rows = locked_rows(session, _NODES, tuple_(Node.cluster, Node.name).in_(keys))
@@ -78,15 +102,23 @@ def record_nodes(session: Session, accepted: Iterable[Accepted]) -> dict[NodeKey
 
 
 def record_gpus(
-    session: Session, accepted: Iterable[Accepted], *, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]
+    session: Session,
+    accepted: Iterable[Accepted],
+    *,
+    devices: Mapping[str, int],
+    nodes: Mapping[NodeKey, int],
+    quarantined: Container[UUID] = (),
 ) -> dict[GpuKey, int]:
     """
     Bring the gpus of new reports up to date, and lock them until the transaction ends; ids by key.
 
-    `devices` and `nodes` give the ids that they refer to.
+    `devices` and `nodes` give the ids that they refer to; `quarantined` are the ids of the reports that say nothing.
     """
-    of_gpus = (item for item in accepted if item.gpu_id is not None)
-    seen = _together(((gpu_key(item), _seen_gpu(item, devices, nodes)) for item in of_gpus), merged_gpus)
+    said = ((item, seen_gpu(item, devices, nodes)) for item in accepted if item.gpu_id is not None)
+    seen = _together(
+        ((gpu_key(item), unsaid_gpu(row) if item.report.report_id in quarantined else row) for item, row in said),
+        merged_gpus,
+    )
 
     def locked(keys: list[GpuKey]) -> dict[GpuKey, Row]:
         rows = locked_rows(session, _GPUS, tuple_(Gpu.identity, Gpu.simulated).in_(keys))
@@ -112,7 +144,16 @@ def merged_gpus(one: Row, other: Row) -> Row:
         name: next(row[name] for row in (newer, older) if row["stated"].get(name) == rank)
         for name, rank in stated.items()
     }
-    return {**older, **newer, "first_seen": _first_seen(one, other), "stated": stated, **facts}
+    return {
+        **older,
+        **newer,
+        "first_seen": _first_seen(one, other),
+        "is_due": one["is_due"] or other["is_due"],
+        "identity_conflict": one["identity_conflict"] or other["identity_conflict"],
+        "several_nodes": one["several_nodes"] or other["several_nodes"] or one["node_id"] != other["node_id"],
+        "stated": stated,
+        **facts,
+    }
 
 
 def _by_age(one: Row, other: Row) -> list[Row]:
@@ -155,7 +196,18 @@ def _seen(item: Accepted) -> Row:
     return {"first_seen": at, "last_seen": at, "last_report_id": item.report.report_id, "last_rank": rank_of(item)}
 
 
-def _seen_node(item: Accepted) -> Row:
+def unsaid_node(row: Row) -> Row:
+    """Row of a node of which nothing is known but its name."""
+    return {**row, "labels": {}, **dict.fromkeys(_ROSTER), **_UNSEEN}
+
+
+def unsaid_gpu(row: Row) -> Row:
+    """Row of a gpu of which nothing is known but its id; where it is stays, since a row has to be somewhere."""
+    return {**row, **dict.fromkeys(("gpu_index", *_FACTS)), "stated": {}, "is_due": False, **_UNSEEN}
+
+
+def seen_node(item: Accepted) -> Row:
+    """What one report says of its node."""
     report = item.report
     roster = report.run.roster if report.run.roster_complete else None
     return {
@@ -166,6 +218,7 @@ def _seen_node(item: Accepted) -> Row:
         "roster_seen": None if roster is None else item.place.ordered_at,
         "roster_report_id": None if roster is None else report.report_id,
         "roster_rank": None if roster is None else rank_of(item),
+        "quarantined": False,
         **_seen(item),
     }
 
@@ -180,7 +233,8 @@ def _roster_entry(gpu: RosterGpu, node: ReportedNode) -> dict[str, Any]:
     return {"gpu_id": gpu_id, "pci_bus_id": gpu.pci_bus_id, "index": gpu.index, "device": gpu.device}
 
 
-def _seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]) -> Row:
+def seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]) -> Row:
+    """What one report says of its gpu."""
     gpu, node, key = item.report.gpu, node_key(item), gpu_key(item)
     assert gpu is not None and key is not None and item.device_name is not None  # noqa: S101, PT018 # it has an identity
     facts = {"gpu_index": gpu.index, **{name: getattr(gpu, name) for name in _FACTS}}
@@ -195,5 +249,9 @@ def _seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey
         "node_id": None if node is None else nodes[node],
         **facts,
         "stated": dict.fromkeys(known, rank) | {"device_id": f"{certainty:d} {rank}"},
+        "is_due": True,
+        "identity_conflict": False,
+        "several_nodes": False,
+        "quarantined": False,
         **_seen(item),
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
+from fleetridge_server.store.counting import counts
 from fleetridge_server.store.models import Gpu, Node, Report
 
 
@@ -32,16 +34,20 @@ def reports_of_node(session: Session, node_id: int, *, as_of: datetime, limit: i
 
 def known_identities(session: Session, identities: Collection[str], *, simulated: bool) -> set[str]:
     """Which of some gpus ever reported."""
-    known = select(Gpu.identity).where(Gpu.identity.in_(identities), Gpu.simulated.is_(simulated))
+    known = select(Gpu.identity).where(Gpu.identity.in_(identities), Gpu.simulated.is_(simulated), ~Gpu.quarantined)
     return set(session.scalars(known))
 
 
+def named_reports(
+    session: Session, chosen: ColumnElement[bool], order: Sequence[ColumnElement[Any]], limit: int
+) -> list[NamedReport]:
+    """Some reports with the names of their nodes."""
+    query = select(Report, Node.name).outerjoin(Node, Node.id == Report.node_id).where(chosen)
+    found = session.execute(query.order_by(*order).limit(limit))
+    return [NamedReport(report, node) for report, node in found]
+
+
 def _newest(session: Session, about: ColumnElement[bool], as_of: datetime, limit: int) -> list[NamedReport]:
-    query = (
-        select(Report, Node.name)
-        .outerjoin(Node, Node.id == Report.node_id)
-        .where(about, or_(Report.ordered_at <= as_of, Report.ordered_at.is_(None)))
-        .order_by(Report.ordered_at.desc().nulls_last(), Report.measured_to.desc(), Report.id.desc())
-        .limit(limit)
-    )
-    return [NamedReport(report, node) for report, node in session.execute(query)]
+    chosen = about & counts(Report) & or_(Report.ordered_at <= as_of, Report.ordered_at.is_(None))
+    order = (Report.ordered_at.desc().nulls_last(), Report.measured_to.desc(), Report.id.desc())
+    return named_reports(session, chosen, order, limit)

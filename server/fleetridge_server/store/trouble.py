@@ -14,6 +14,7 @@ _READ_ONLY = (
     "the database may only be read, nothing was stored; make the data file and its folder writable for the user of the "
     "server, or point DATABASE_URL at a database that takes writes"
 )
+_FORBIDDEN = "the database forbids this to the server's user, nothing was stored; let that user own the tables"
 _FULL = "the disk of the database is full, nothing was stored; make room on it"
 _SLOW = "the database took too long over this; ask for less (a later since, a smaller limit), or later"
 
@@ -23,7 +24,7 @@ _OF_SQLITE = {
     "database or disk is full": _FULL,
     "interrupted": _SLOW,
 }
-_OF_POSTGRES = {"25006": _READ_ONLY, "53100": _FULL, "57014": _SLOW}
+_OF_POSTGRES = {"25006": _READ_ONLY, "42501": _FORBIDDEN, "53100": _FULL, "57014": _SLOW}
 
 
 def trouble(error: Exception) -> str | None:

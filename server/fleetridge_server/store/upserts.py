@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Table, bindparam, update
+from sqlalchemy import ColumnElement, Table, Update, bindparam, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 Row = dict[str, Any]
 
+# Some hundredths of a second of writing, and far below the number of parameters that either database takes.
+CHUNK_ROWS = 500
+
+_Item = TypeVar("_Item")
+
 
 def insert_ignoring(session: Session, table: Table) -> postgresql.Insert | sqlite.Insert:
     """Insert that leaves rows alone whose key is taken, as either database spells it."""
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    return _insert_ignoring(session.get_bind().dialect.name, table)
+
+
+@cache
+def _insert_ignoring(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The statement, put together once: every report that arrives needs it."""
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     return insert(table).on_conflict_do_nothing()
+
+
+def insert_or_replace(session: Session, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """Insert that puts the new row in the place of one with the same primary key."""
+    key = {column.name for column in table.primary_key.columns}
+    if session.get_bind().dialect.name == "postgresql":
+        statement = postgresql.insert(table)
+        replaced = {column.name: column for column in statement.excluded if column.name not in key}
+        return statement.on_conflict_do_update(index_elements=sorted(key), set_=replaced)
+    into = sqlite.insert(table)
+    replaced = {column.name: column for column in into.excluded if column.name not in key}
+    return into.on_conflict_do_update(index_elements=sorted(key), set_=replaced)
+
+
+def in_chunks(rows: Sequence[_Item], size: int = CHUNK_ROWS) -> Iterator[Sequence[_Item]]:
+    """Rows in parts that one statement takes well within its time."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def locked_rows(session: Session, table: Table, chosen: ColumnElement[bool]) -> list[Row]:
@@ -32,4 +62,9 @@ def write_back(session: Session, table: Table, rows: Sequence[Row]) -> None:
     """Write rows back by their column `id`."""
     if rows:
         parameters = [{"key": row["id"]} | {name: value for name, value in row.items() if name != "id"} for row in rows]
-        session.execute(update(table).where(table.c.id == bindparam("key")), parameters)
+        session.execute(_update_by_id(table), parameters)
+
+
+@cache
+def _update_by_id(table: Table) -> Update:
+    return update(table).where(table.c.id == bindparam("key"))

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fleetridge.quantities import MISSING, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.answer.schemas import (
-    DeviceList,
-    DeviceRidge,
-    FleetBandwidth,
-    FleetRidge,
-    GpuRidge,
-    GpuRow,
-    Worst,
-)
+from fleetridge_server.answer.device_schemas import DeviceList, DeviceRidge, GpuRow
+from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge, GpuRidge, Worst
+from fleetridge_server.compare.roof_words import variant
+from fleetridge_server.text import verdicts
 from fleetridge_server.text.words import (
     ago,
     at,
@@ -23,13 +18,20 @@ from fleetridge_server.text.words import (
     differing_conditions,
     lines,
     middle,
+    more_follows,
     share,
     short_id,
     spread,
-    variant,
 )
 
-_DEVICES = (Column("device"), Column("slug", align="left"), Column("gpus"), Column("nodes"), Column("newest"))
+_DEVICES = (
+    Column("device"),
+    Column("slug", align="left"),
+    Column("gpus"),
+    Column("nodes"),
+    Column("newest"),
+    Column("verdicts", align="left"),
+)
 _MEDIANS = (
     Column("device"),
     Column("roof", align="left"),
@@ -58,9 +60,10 @@ _BANDWIDTHS = (
 _GPUS = (
     Column("worst in"),
     Column("by"),
-    Column("pi", "TFLOP/s"),
-    Column("beta", "GB/s"),
-    Column("I*", "FLOP/B"),
+    Column("pi"),
+    Column("beta"),
+    Column("I*"),
+    Column("verdict", align="left"),
     Column("node", align="left"),
     Column("#"),
     Column("gpu", align="left"),
@@ -81,6 +84,7 @@ def device_list(answer: DeviceList) -> str:
             str(device.gpus),
             str(device.nodes),
             ago(device.newest_report, answer.as_of),
+            verdicts.counts(device.verdicts) or MISSING,
         ]
         for device in answer.devices
     ]
@@ -94,7 +98,7 @@ def device_list(answer: DeviceList) -> str:
         text_table(_MEDIANS, medians, title="medians of what they reach, and part of the published pi")
         if medians
         else "",
-        _more(answer.next, "devices"),
+        more_follows(answer.next, "devices"),
     )
 
 
@@ -105,12 +109,16 @@ def device_ridge(answer: DeviceRidge) -> str:
     called = f" (reported as {', '.join(names)})" if names else ""
     return blocks(
         lines([f"{device.name}{called}, as of {at(answer.as_of)}"]),
+        verdicts.evaluation(answer, answer.verdicts),
+        verdicts.notices(answer.notices),
         _ridges(answer.ridges),
         _bandwidths(answer.bandwidths),
+        verdicts.bands(answer.cohorts),
         lines(_too_few(answer)),
         _gpus(answer),
+        verdicts.told(_named(answer.gpus)),
         lines(_flagged(answer.gpus)),
-        _more(answer.next, "gpus"),
+        more_follows(answer.next, "gpus"),
     )
 
 
@@ -143,18 +151,27 @@ def _bandwidths(bandwidths: Sequence[FleetBandwidth]) -> str:
 def _gpus(answer: DeviceRidge) -> str:
     if not answer.gpus:
         return "no gpus"
-    title = "gpus, worst first: the roof furthest below the peers' median, and its ridge"
+    title = "gpus, worst first (TFLOP/s, GB/s, FLOP/B); by: beside the median of all peers"
     return text_table(_GPUS, [_gpu(row) for row in answer.gpus], title=title)
 
 
 def _gpu(row: GpuRow) -> list[str]:
-    where = [row.node or MISSING, MISSING if row.index is None else str(row.index), short_id(row.gpu_id)]
+    verdict = MISSING if row.verdict is None else verdicts.state_word(row.verdict.state)
+    where = [verdict, row.node or MISSING, MISSING if row.index is None else str(row.index), short_id(row.gpu_id)]
     worst = row.worst
     if worst is None:
         said = "unmeasured" if row.outcome in (None, "measured") else f"{row.outcome}: {row.reason}"
         return [said, MISSING, MISSING, MISSING, MISSING, *where]
-    roof = f"{worst.roof} {variant(worst.dtype, worst.regime)}"
+    roof = f"{worst.roof} {variant(worst.dtype, worst.regime)}".replace("sustained", "sust.")
     return [roof, signed_percent(worst.deviation), *_ridge_of(worst, row.ridges), *where]
+
+
+def _named(rows: Sequence[GpuRow]) -> Iterable[verdicts.Named]:
+    for row in rows:
+        if row.verdict is not None:
+            index = "" if row.index is None else f" #{row.index}"
+            short = short_id(row.gpu_id) if row.index is None else f"#{row.index}"
+            yield verdicts.Named(f"{row.node or MISSING}{index} {row.gpu_id}", short, row.verdict)
 
 
 def _ridge_of(worst: Worst, ridges: Sequence[GpuRidge]) -> list[str]:
@@ -196,13 +213,9 @@ def _flagged(rows: Sequence[GpuRow]) -> list[str]:
     return sentences
 
 
-def _more(following: str | None, what: str) -> str:
-    return "" if following is None else f"more {what} follow: raise limit, or send `next` of the JSON form as after"
-
-
 def _roof(ridge: FleetRidge) -> str:
     return variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
 
 
 def _stream(bandwidth: FleetBandwidth) -> str:
-    return f"{bandwidth.kernel or 'any'} {variant(bandwidth.dtype, bandwidth.regime)}"
+    return f"beta {variant(bandwidth.dtype, bandwidth.regime)}"

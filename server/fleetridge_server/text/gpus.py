@@ -5,8 +5,11 @@ from __future__ import annotations
 from fleetridge.quantities import MISSING, binary_size, signed_percent, significant
 from fleetridge.terminal_text import shortened
 from fleetridge.text_table import Column, key_values, text_table
-from fleetridge_server.answer.schemas import GpuAnswer, GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
-from fleetridge_server.text.words import at, blocks, lines, old, variant
+from fleetridge_server.answer.gpu_schemas import GpuAnswer
+from fleetridge_server.answer.schemas import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
+from fleetridge_server.compare.roof_words import variant
+from fleetridge_server.text.gpu_verdicts import gpu_verdict
+from fleetridge_server.text.words import at, blocks, lines, old
 
 _RIDGES = (
     Column("ridge"),
@@ -30,6 +33,7 @@ def gpu(answer: GpuAnswer) -> str:
     """Who and where the gpu is, what it reaches, and its newest reports."""
     return blocks(
         key_values(_identity(answer), title=f"gpu {answer.gpu_id}"),
+        gpu_verdict(answer),
         text_table(
             _RIDGES,
             [_ridge(ridge) for ridge in answer.ridges],
@@ -82,7 +86,7 @@ def _ridge(ridge: GpuRidge) -> list[str]:
 
 def _bandwidth(beta: GpuBandwidth) -> list[str]:
     return [
-        f"{beta.kernel or 'any'} {variant(beta.dtype, beta.regime)}",
+        f"beta {variant(beta.dtype, beta.regime)}",
         significant(beta.beta_gbps),
         signed_percent(beta.beta_deviation),
         str(beta.peers),

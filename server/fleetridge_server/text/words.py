@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from fleetridge.dtypes import DTYPES
 from fleetridge.quantities import MISSING, age, binary_size, percent, significant
 from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH
-from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.compare.cohort import Conditions
 from fleetridge_server.compare.stats import Distribution
 
@@ -26,6 +25,16 @@ def blocks(*parts: str) -> str:
 def lines(sentences: Iterable[str]) -> str:
     """Sentences below one another, broken where they are too long."""
     return "\n".join(line for sentence in sentences for line in wrapped(visible(sentence), DEFAULT_WIDTH))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 gpu", "8 gpus"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def more_follows(following: str | None, what: str) -> str:
+    """Words for a list that goes on."""
+    return "" if following is None else f"more {what} follow: raise limit, or send `next` of the JSON form as after"
 
 
 def at(moment: datetime | None) -> str:
@@ -63,16 +72,12 @@ def share(fraction: float | None) -> str:
     return percent(fraction)
 
 
-def variant(dtype: str, regime: str, out_dtype: str | None = None, *, fast_accumulation: bool | None = None) -> str:
-    """Roof in words, "float8_e4m3fn→float16 burst"; the usual output of a dtype goes without saying."""
-    usual = DTYPES[dtype].output if dtype in DTYPES else dtype
-    output = "" if out_dtype in (None, usual) else f"→{out_dtype}"
-    fast = " fast-acc" if fast_accumulation else ""
-    known_regime = "" if regime == "unspecified" else f" {regime}"
-    return f"{dtype}{output}{fast}{known_regime}"
+class _Conditioned(Protocol):
+    @property
+    def conditions(self) -> Conditions: ...
 
 
-def differing_conditions(cohorts: Sequence[FleetRidge | FleetBandwidth]) -> list[str]:
+def differing_conditions(cohorts: Sequence[_Conditioned]) -> list[str]:
     """For each group of gpus, those of its conditions that are not the same in all groups: ", 1g.12gb"."""
     conditions = [asdict(cohort.conditions) for cohort in cohorts]
     differing = [name for name in Conditions.__dataclass_fields__ if len({each[name] for each in conditions}) > 1]

@@ -46,7 +46,8 @@ class Finding:
 
     Attributes:
         retest: the newest run alone lies beyond the limit.
-        intermittent: at least two of the newest ten runs do.
+        intermittent: it comes and goes: at least two of the newest ten runs lie beyond the limit, and at least one that
+            is newer than the oldest of them lies inside.
     """
 
     standing: Standing
@@ -74,7 +75,7 @@ def finding(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Fin
         return _NOTHING
     beyond = [yardstick.is_beyond(value) for value in values]
     standing = _replayed(runs, yardstick, believed_p)
-    intermittent = sum(beyond) >= WITNESSES
+    intermittent = sum(beyond) >= WITNESSES and _is_broken(beyond)
     if standing is Standing.CLEAR and _comes_and_goes(values, beyond, yardstick):
         standing = Standing.SUSPECT
     return Finding(standing, retest=beyond[0] and standing is Standing.CLEAR, intermittent=intermittent)
@@ -112,6 +113,12 @@ def _is_cleared(recent: Sequence[Run], yardstick: Yardstick) -> bool:
     newest = recent[:CLEAR_RUNS]
     inside = CLEAR_PART * yardstick.limit
     return len(newest) == CLEAR_RUNS and all(yardstick.loss(run.value) < inside for run in newest)
+
+
+def _is_broken(beyond: Sequence[bool]) -> bool:
+    """Whether a run inside the limit is newer than the oldest beyond it; runs are given newest first."""
+    oldest = max(place for place, is_beyond in enumerate(beyond) if is_beyond)
+    return not all(beyond[:oldest])
 
 
 def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: Yardstick) -> bool:

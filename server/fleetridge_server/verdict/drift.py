@@ -79,6 +79,7 @@ class Drift:
         change: median of the newest (at most five) looks since the onset over the baseline, less 1.
         recent_change: the same of the newest (at most five) looks of the epoch, whether anything was seen or not.
         gate: smallest loss that counts.
+        first: first look of the epoch; None while learning.
     """
 
     status: DriftStatus
@@ -92,6 +93,7 @@ class Drift:
     change: float | None = None
     recent_change: float = 0.0
     gate: float = SMALLEST_DRIFT
+    first: datetime | None = None
 
     @property
     def has_changed(self) -> bool:
@@ -152,6 +154,7 @@ def drift(runs: Iterable[Look], floor: float) -> Drift:
         change=change,
         recent_change=median(values[-_RECENT:]) / stick.median - 1,
         gate=max(SMALLEST_DRIFT, _FLOORS_PER_DRIFT * floor),
+        first=looks[0].at,
     )
     is_slower = change is not None and change < 0 and found.has_changed
     return replace(found, status="drifted") if is_slower else found

@@ -36,7 +36,7 @@ from fleetridge_server.verdict.state import GpuCase, GpuState, gpu_state
 from fleetridge_server.verdict.verdicts import Verdict, device_verdicts
 
 # Written beside every stored verdict; a change of any rule or constant raises it.
-RULE_VERSION = 2
+RULE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)

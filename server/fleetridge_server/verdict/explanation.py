@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import Cohort
@@ -13,8 +14,13 @@ from fleetridge_server.verdict.evaluation import Evaluation
 from fleetridge_server.verdict.evidence import NodeName
 from fleetridge_server.verdict.levels import Level
 from fleetridge_server.verdict.members import Member, is_link
+from fleetridge_server.verdict.nodes import RackName, SlowTogether
+from fleetridge_server.verdict.onset import Onset, onset
 from fleetridge_server.verdict.peers import Peers, peers_of
-from fleetridge_server.verdict.reasons import Circumstances, Reason, reasons
+from fleetridge_server.verdict.reason import Circumstances, PlaceWord, Reason, SharedCause, SharedLoss
+from fleetridge_server.verdict.reasons import own_reasons, reasons
+from fleetridge_server.verdict.remedies import OF_PLACE, RANK, ReasonCode
+from fleetridge_server.verdict.shared_cause import shared_cause
 from fleetridge_server.verdict.state import ACCUSING
 from fleetridge_server.verdict.verdicts import Verdict
 
@@ -23,10 +29,18 @@ GroupKey = tuple[Cohort, tuple[Level, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Reasons for one verdict, the strongest first."""
+    """Reasons for one verdict, the strongest first, and since when the gpu has been slow; None where no run is."""
 
     verdict: Verdict
     reasons: tuple[Reason, ...]
+    onset: Onset | None = None
+
+
+class RankedReason(NamedTuple):
+    """A reason with the verdicts that it is one for, the worst first; it is told of the first."""
+
+    reason: Reason
+    verdicts: tuple[Verdict, ...]
 
 
 def explanations(
@@ -43,14 +57,60 @@ def explanations(
     return {gpu_id: found for gpu_id in evaluation.verdicts if (found := surroundings.explained(gpu_id))}
 
 
+def ranked_reasons(explained: Sequence[Explanation]) -> list[RankedReason]:
+    """
+    Reasons of all roofs of a gpu, the strongest first; one that several roofs share once.
+
+    What the gpu shares with its place is strongest where it is about the roof that is told first.
+    """
+    first: dict[ReasonCode, Reason] = {}
+    verdicts: dict[ReasonCode, list[Verdict]] = defaultdict(list)
+    for explanation in explained:
+        for reason in explanation.reasons:
+            if reason.code not in first or (first[reason.code].is_information and not reason.is_information):
+                first[reason.code] = reason
+                verdicts[reason.code].insert(0, explanation.verdict)
+            else:
+                verdicts[reason.code].append(explanation.verdict)
+    of_place = {reason.code for explanation in explained[:1] for reason in explanation.reasons} & OF_PLACE
+    order = sorted(first, key=lambda code: (first[code].is_information, code not in of_place, RANK[code]))
+    return [RankedReason(first[code], tuple(verdicts[code])) for code in order]
+
+
+def shared_causes(
+    explained: Mapping[str, Sequence[Explanation]],
+) -> dict[tuple[NodeName | RackName, Cohort], SharedCause | None]:
+    """What the gpus of each slow node and rack have in common, by place and cohort."""
+    return {
+        (reason.place, explanation.verdict.cohort): reason.shared
+        for own in explained.values()
+        for explanation in own
+        for reason in explanation.reasons
+        if reason.place is not None
+    }
+
+
+def place_onset(slow: SlowTogether, explained: Mapping[str, Sequence[Explanation]]) -> Onset | None:
+    """Since when a place is slow as a whole: the (lower) middle of its accused gpus; None where none is explained."""
+    found = [
+        own.onset
+        for gpu_id in slow.gpu_ids
+        for own in explained.get(gpu_id, ())
+        if own.verdict.cohort == slow.cohort and own.onset is not None
+    ]
+    found.sort(key=lambda own: own.since)
+    return found[(len(found) - 1) // 2] if found else None
+
+
 class _Surroundings:
     """Groups and nodes of an evaluation; the readings of a group are looked at once, and only where needed."""
 
     def __init__(self, evaluation: Evaluation, drifts: Mapping[str, Mapping[RoofKey, Drift]]) -> None:
         self._evaluation = evaluation
         self._drifts = drifts
-        self._slow_nodes = {(slow.place, slow.cohort) for slow in evaluation.nodes}
-        self._slow_in_rack = {(gpu_id, slow.cohort) for slow in evaluation.racks for gpu_id in slow.gpu_ids}
+        self._slow_nodes = {(slow.place, slow.cohort): slow for slow in evaluation.nodes}
+        self._slow_in_rack = {(gpu_id, slow.cohort): slow for slow in evaluation.racks for gpu_id in slow.gpu_ids}
+        self._shared: dict[tuple[NodeName | RackName, Cohort], SharedLoss] = {}
         self._groups: dict[GroupKey, list[Member]] = defaultdict(list)
         self._nodes: dict[tuple[NodeName, Cohort], list[Verdict]] = defaultdict(list)
         self._peers: dict[GroupKey, Peers] = {}
@@ -73,12 +133,11 @@ class _Surroundings:
             *(verdict for verdict in own if verdict.cohort.roof in drifted and not verdict.is_accused),
             *(verdict for verdict in own if verdict.is_accused and is_link(verdict.cohort.roof)),
         ]
-        return [
-            Explanation(
-                verdict, tuple(reasons(verdict, self._peers_of(_group_key(verdict)), self._around(verdict, own)))
-            )
-            for verdict in told
-        ]
+        return [self._explanation(verdict, self._around(verdict, own)) for verdict in told]
+
+    def _explanation(self, verdict: Verdict, around: Circumstances) -> Explanation:
+        found = reasons(verdict, self._peers_of(_group_key(verdict)), around)
+        return Explanation(verdict, tuple(found), onset(verdict, around.drift))
 
     def _peers_of(self, key: GroupKey) -> Peers:
         if key not in self._peers:
@@ -89,8 +148,8 @@ class _Surroundings:
         node = verdict.member.newest.report.node
         roof = verdict.cohort.roof
         return Circumstances(
-            in_slow_node=(node, verdict.cohort) in self._slow_nodes,
-            in_slow_rack=(verdict.gpu_id, verdict.cohort) in self._slow_in_rack,
+            slow_node=None if node is None else self._loss("node", self._slow_nodes.get((node, verdict.cohort))),
+            slow_rack=self._loss("rack", self._slow_in_rack.get((verdict.gpu_id, verdict.cohort))),
             other_dtypes=[
                 other
                 for other in own
@@ -103,6 +162,25 @@ class _Surroundings:
             else [other for other in self._nodes[node, verdict.cohort] if other.gpu_id != verdict.gpu_id],
             drift=self._drifts.get(verdict.gpu_id, {}).get(roof),
         )
+
+    def _loss(self, word: PlaceWord, slow: SlowTogether | None) -> SharedLoss | None:
+        """A place that is slow as a whole, with what its gpus have in common."""
+        if slow is None:
+            return None
+        key = slow.place, slow.cohort
+        if key not in self._shared:
+            causes = [self._causes(gpu_id, slow.cohort) for gpu_id in slow.gpu_ids]
+            self._shared[key] = SharedLoss(slow, shared_cause(word, causes))
+        return self._shared[key]
+
+    def _causes(self, gpu_id: str, cohort: Cohort) -> list[Reason]:
+        return [
+            reason
+            for verdict in self._evaluation.verdicts[gpu_id]
+            if verdict.cohort == cohort
+            for reason in own_reasons(verdict, self._peers_of(_group_key(verdict)))
+            if reason.is_cause
+        ]
 
 
 def _group_key(verdict: Verdict) -> GroupKey:

@@ -15,6 +15,7 @@ from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
 from fleetridge_server.verdict.judgement import JudgedCohort, JudgedGroup
 from fleetridge_server.verdict.levels import POPULATION, Level, Step, level_name
 from fleetridge_server.verdict.members import Member
+from fleetridge_server.verdict.reading_words import setting_words, value_words
 
 NoticeKind = Literal[
     "factor_step",
@@ -29,15 +30,6 @@ NoticeKind = Literal[
 
 # Sustained products under a power limit reach 70 % of the datasheet on healthy silicon, reads 90 %.
 BELOW_PUBLISHED = {"compute": 0.5, "memory": 0.7}
-
-_FACTOR_WORDS = {
-    "driver": "driver",
-    "torch": "torch",
-    "cublas": "cuBLAS",
-    "power_limit_w": "power limit (W)",
-    "ecc_enabled": "ECC",
-    "vbios": "VBIOS",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +98,10 @@ def upgrade_notices(effects: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]
 
 
 def _upgrade_notice(roof: RoofKey, change: EpochChange, effect: PairedEffect) -> Notice:
-    word = _FACTOR_WORDS[change.before.factor]
-    versions = f"{change.before.name} to {change.after.name}"
+    before, after = change
+    versions = f"{setting_words(*before)} to {value_words(*after)}"
     text = (
-        f"{word} {versions} changed {effect.n} gpus by {signed_percent(effect.effect)} "
+        f"{versions} changed {effect.n} gpus by {signed_percent(effect.effect)} "
         f"({signed_percent(effect.low)} to {signed_percent(effect.high)}, {effect.confidence:.0%}), each against itself"
     )
     return Notice(
@@ -127,9 +119,9 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
         )
         kind: NoticeKind = "two_populations"
     else:
-        word = _FACTOR_WORDS[step.factor]
         text = (
-            f"{word} {slow.level.name} ({slow.n} gpus) differs from {fast.level.name} ({fast.n} gpus) by {interval}; "
+            f"{setting_words(*slow.level)} ({slow.n} gpus) differs from {value_words(*fast.level)} ({fast.n} gpus) by "
+            f"{interval}; "
             "each gpu is judged among its own"
         )
         kind = "mixed_ecc" if step.factor == "ecc_enabled" else "factor_step"

@@ -8,16 +8,17 @@ every gpu is how they work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
-from fleetridge.quantities import percent, significant
-from fleetridge_server.verdict.drift import Drift
+from fleetridge.quantities import percent
 from fleetridge_server.verdict.evidence import Factors
+from fleetridge_server.verdict.facts import Fact, number_fact
 from fleetridge_server.verdict.levels import level_name
 from fleetridge_server.verdict.members import is_link
 from fleetridge_server.verdict.peers import NUMBERS, Peers
-from fleetridge_server.verdict.remedies import RANK, REMEDIES, SLOWS, ReasonCode, Subject
+from fleetridge_server.verdict.reading_words import reading_words
+from fleetridge_server.verdict.reason import Circumstances, PlaceWord, Reason, SharedCause, SharedLoss
+from fleetridge_server.verdict.remedies import RANK, SLOWS, ReasonCode, Subject
 from fleetridge_server.verdict.verdicts import Verdict
 
 # Differences below these are how readings scatter on like gpus under like load.
@@ -36,69 +37,7 @@ _THROTTLE_MS = 5.0
 _THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
 _BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
 
-_UNITS = {
-    "power_limit_w": "W",
-    "power_w": "W",
-    "sm_clock_mhz": "MHz",
-    "memory_clock_mhz": "MHz",
-    "temperature_c": "°C",
-}
 _SOFTWARE = ("driver", "torch", "cublas", "vbios")
-
-
-class Fact(NamedTuple):
-    """A reading beside that of the peers, both as people write them; peers is "" where there is nothing beside it."""
-
-    reading: str
-    own: str
-    peers: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """
-    One reason.
-
-    Attributes:
-        text: a sentence.
-        next_step: for an operator.
-        facts: readings that it rests on.
-        is_information: worth knowing, but it cannot slow this roof, or not by so much.
-    """
-
-    code: ReasonCode
-    text: str
-    facts: tuple[Fact, ...] = ()
-    is_information: bool = False
-
-    @property
-    def is_cause(self) -> bool:
-        """Whether it explains the loss by itself."""
-        return REMEDIES[self.code].is_cause and not self.is_information
-
-    @property
-    def next_step(self) -> str:
-        """What an operator does next."""
-        return REMEDIES[self.code].next_step
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """
-    What is known beside the readings of one verdict.
-
-    Attributes:
-        in_slow_node, in_slow_rack: whether all gpus of the node, or the rack, are slow in this roof.
-        other_dtypes: verdicts of the gpu in other dtypes of the same kind.
-        neighbours: verdicts of the node's other gpus in this roof.
-        drift: of the gpu in this roof.
-    """
-
-    in_slow_node: bool = False
-    in_slow_rack: bool = False
-    other_dtypes: Sequence[Verdict] = ()
-    neighbours: Sequence[Verdict] = ()
-    drift: Drift | None = None
 
 
 _NO_CIRCUMSTANCES = Circumstances()
@@ -109,8 +48,19 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     Reasons for one verdict, the strongest first.
 
     For a gpu that is not accused they are information; one that is accused and has no cause among them is
-    "not explained by the evidence".
+    "not explained by the evidence". A loss that a whole node or rack shares is told first: no single card explains it.
     """
+    shared = [own.cause for own in (around.slow_rack, around.slow_node) if own is not None]
+    found = [_as_shared(reason, shared) for reason in own_reasons(verdict, peers)]
+    found += _where_and_when(verdict, around)
+    if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
+        text = "not explained by the evidence: no reading that could explain it differs from its peers'"
+        found.append(Reason("not_explained", text))
+    return sorted(found, key=_order)
+
+
+def own_reasons(verdict: Verdict, peers: Peers) -> list[Reason]:
+    """What a gpu's own readings say, whatever its neighbours do; in no order."""
     rules: tuple[Callable[[Verdict, Peers], Iterable[Reason]], ...] = (
         _settings,
         _throttling,
@@ -121,12 +71,17 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
         _software,
     )
     subject = _subject(verdict)
-    found = [_beside(subject, reason) for rule in rules for reason in rule(verdict, peers)]
-    found += _where_and_when(verdict, around)
-    if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
-        text = "not explained by the evidence: no reading that could explain it differs from its peers'"
-        found.append(Reason("not_explained", text))
-    return sorted(found, key=lambda reason: (reason.is_information, RANK[reason.code]))
+    return [_beside(subject, reason) for rule in rules for reason in rule(verdict, peers)]
+
+
+def _order(reason: Reason) -> tuple[bool, bool, int]:
+    return reason.is_information, reason.place is None, RANK[reason.code]
+
+
+def _as_shared(reason: Reason, shared: Iterable[SharedCause | None]) -> Reason:
+    """A cause that the gpu's place shares is dealt with there."""
+    step = next((cause.next_step for cause in shared if cause is not None and cause.code == reason.code), None)
+    return reason if step is None else replace(reason, step=step)
 
 
 def _subject(verdict: Verdict) -> Subject:
@@ -145,7 +100,7 @@ def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     own = level_name(verdict.member.newest.report.factors.ecc_enabled)
     usual = peers.factors.get("ecc_enabled")
     if usual is not None and {own, usual} == {"on", "off"}:
-        yield Reason("ecc_differs", f"ECC is {own}, on its peers {usual}", (Fact("ecc_enabled", own, usual),))
+        yield Reason("ecc_differs", f"ECC {own}, peers {usual}", (Fact("ecc_enabled", own, usual),))
 
 
 def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -156,10 +111,10 @@ def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     is_slower = _part_below(verdict, peers, "sm_clock_mhz") >= _CLOCK_PART
     hotter_c = -_difference(verdict, peers, "temperature_c")
     if brakes:
-        yield Reason("power_brake", f"held back by {', '.join(brakes)}", _counters(held, brakes, peers))
+        yield Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
     if thermal or (is_slower and hotter_c >= _HOTTER_C):
         facts = (*_facts(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
-        words = f"held back by {', '.join(thermal)}" if thermal else "hotter than its peers, with a lower clock"
+        words = f"held back by {_names(thermal)}" if thermal else "hotter than peers, with a lower clock"
         yield Reason("thermal", words, facts)
 
 
@@ -199,16 +154,15 @@ def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     slower = [name for name in ("pcie_generation", "pcie_width") if _part_below(verdict, peers, name) > 0]
     if slower:
         facts = _facts(verdict, peers, slower)
-        words = " and ".join(f"{_word(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
+        words = " and ".join(f"{reading_words(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
         yield Reason("pcie_slower", f"link under load: {words}", facts)
 
 
 def _within_run(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     trend = verdict.member.newest.reading.trend
     if trend is not None and trend - peers.numbers.get("trend", 0.0) <= -_FALLING_PART:
-        usual = percent(peers.numbers["trend"]) if "trend" in peers.numbers else ""
         text = f"its rate falls by {percent(-trend)} within the run"
-        yield Reason("falling_within_run", text, (Fact("trend", percent(trend), usual),))
+        yield Reason("falling_within_run", text, (number_fact("trend", trend, peers.numbers.get("trend")),))
 
 
 def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -222,29 +176,48 @@ def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
         if factor not in settled and usual not in (None, "unknown", own) and own != "unknown":
             facts.append(Fact(factor, own, usual))
     if facts:
-        words = ", ".join(f"{_word(fact.reading)} {fact.own} (most peers {fact.peers})" for fact in facts)
+        words = ", ".join(f"{reading_words(fact.reading)} {fact.own} (most peers {fact.peers})" for fact in facts)
         yield Reason("software_differs", words, tuple(facts))
 
 
 def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]:
     if verdict.finding.intermittent:
-        low = sum(verdict.yardstick.is_beyond(run.value) for run in verdict.member.runs)
-        yield Reason("intermittent", f"{low} of its newest {len(verdict.member.runs)} runs lie beyond the limit")
+        yield _intermittent(verdict)
     drift = around.drift
     if drift is not None and _has_drifted(around) and drift.change is not None:
         since = "" if drift.onset is None else f" since {drift.onset:%Y-%m-%d %H:%M} UTC"
         yield Reason("drifted", f"{percent(-drift.change)} below its own baseline{since}")
     if not verdict.is_accused:
         return
-    if around.in_slow_rack:
-        yield Reason("whole_rack", "all nodes of its rack are slow")
-    if around.in_slow_node:
-        yield Reason("whole_node", "all gpus of its node are slow")
+    if around.slow_rack is not None:
+        yield _of_place("whole_rack", "rack", around.slow_rack)
+    if around.slow_node is not None:
+        yield _of_place("whole_node", "node", around.slow_node)
     elif around.neighbours and not any(other.is_accused for other in around.neighbours):
         yield Reason("alone", f"the other {len(around.neighbours)} gpus of its node are not slow")
     if around.other_dtypes and not any(other.is_accused for other in around.other_dtypes):
         words = ", ".join(sorted({other.cohort.roof.dtype for other in around.other_dtypes}))
         yield Reason("only_one_dtype", f"slow in {verdict.cohort.roof.dtype} only, not in {words}")
+
+
+def _intermittent(verdict: Verdict) -> Reason:
+    runs = verdict.member.runs
+    times = [run.report.ordered_at for run in runs if verdict.yardstick.is_beyond(run.value)]
+    text = (
+        f"comes and goes: {len(times)} of its newest {len(runs)} runs lie beyond the limit, the first of "
+        f"{times[-1]:%Y-%m-%d %H:%M} UTC, the last of {times[0]:%Y-%m-%d %H:%M} UTC"
+    )
+    return Reason("intermittent", text)
+
+
+def _of_place(code: ReasonCode, word: PlaceWord, loss: SharedLoss) -> Reason:
+    """What a gpu shares with its whole node or rack."""
+    cause = loss.cause
+    if cause is None:
+        text = f"its whole {word} is slow, and no reading that most of its gpus share says why"
+        return Reason(code, text, place=loss.slow.place)
+    text = f"its whole {word} is slow: {cause.text}"
+    return Reason(code, text, cause.facts, place=loss.slow.place, shared=cause, step=cause.next_step)
 
 
 def _has_drifted(around: Circumstances) -> bool:
@@ -268,25 +241,18 @@ def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, 
     for name in names:
         own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
         if own is not None and usual is not None:
-            found.append(Fact(name, _written(own, name), _written(usual, name)))
+            found.append(number_fact(name, own, usual))
     return tuple(found)
 
 
 def _counters(held: dict[str, float], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
-    return tuple(Fact(name, f"{held[name]:.0f} ms", f"{peers.throttle_ms.get(name, 0.0):.0f} ms") for name in names)
+    return tuple(number_fact(name, held[name], peers.throttle_ms.get(name, 0.0), "ms") for name in names)
 
 
-def _numeric(code: ReasonCode, word: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:
+def _numeric(code: ReasonCode, noun: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:
     facts = _facts(verdict, peers, names)
-    return Reason(code, f"{word} {facts[0].own}, peers {facts[0].peers}", facts)
+    return Reason(code, f"{noun} {facts[0].own}, peers {facts[0].peers}", facts, noun=noun)
 
 
-def _written(value: float, name: str) -> str:
-    unit = _UNITS.get(name, "")
-    return f"{value:.0f} {unit}" if unit else significant(value)
-
-
-def _word(reading: str) -> str:
-    return {"pcie_generation": "PCIe generation", "pcie_width": "PCIe lanes", "cublas": "cuBLAS", "vbios": "VBIOS"}.get(
-        reading, reading
-    )
+def _names(counters: Iterable[str]) -> str:
+    return " and ".join(map(reading_words, counters))

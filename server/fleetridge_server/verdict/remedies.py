@@ -94,7 +94,27 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
     ),
 }
 
+# What to do for a cause that the gpus of a node or a rack share; {place} is one of the two words.
+SHARED_STEPS: Mapping[ReasonCode, str] = {
+    "power_limit_lower": (
+        "compare the {place}'s power limits (`nvidia-smi -q -d POWER`) with another's; restore the default, or mark "
+        "the cap of the whole {place} as accepted"
+    ),
+    "power_brake": "check the {place}'s power supplies, cables and power budget before any single gpu",
+    "thermal": "check the {place}'s fans, filters, inlet temperature and air flow before any single gpu",
+    "remapped_rows_pending": "drain the {place} and reset its gpus",
+    "memory_clock_lower": "compare the {place}'s memory clocks (`nvidia-smi -q -d CLOCK`) with another's, reset them",
+    "ecc_differs": "set ECC on the {place} as everywhere else (`nvidia-smi -e`) and reboot, or judge it apart",
+    "clock_lower": "look for locked or application clocks on the whole {place}, then at its power and cooling",
+    "power_draw_lower": "look for a cap on the whole {place} outside the driver (BMC, power budget) and at its cables",
+    "falling_within_run": "watch the {place}'s temperature and power over a longer run: something limits it once warm",
+    "software_differs": "bring the {place} to the version that most peers run and measure again",
+}
+
 RANK: Mapping[ReasonCode, int] = {code: rank for rank, code in enumerate(REMEDIES)}
+
+# They say that a gpu shares its loss with its place, so that the place is looked at first.
+OF_PLACE: frozenset[ReasonCode] = frozenset({"whole_rack", "whole_node"})
 
 _OWN_RATES: frozenset[Subject] = frozenset({"compute", "memory"})
 _OWN_MEMORY: frozenset[Subject] = frozenset({"memory"})

@@ -89,6 +89,7 @@ class GpuState:
         accused: verdicts that accuse it and that no mark excuses, worst first.
         drifted: roofs in which it drifted and that no mark excuses.
         excused_by: marks without which the state would be another.
+        measured_at: time of the newest report with rates, valid or not.
         identity_conflict: another node claims the gpu in a report that would count; no such report moved a number.
     """
 
@@ -98,6 +99,7 @@ class GpuState:
     drifted: tuple[RoofKey, ...] = ()
     excused_by: tuple[Mark, ...] = ()
     identity_conflict: bool = False
+    measured_at: datetime | None = None
 
     @property
     def is_flagged(self) -> bool:
@@ -112,7 +114,8 @@ def patience(schedule: timedelta | None) -> timedelta:
 
 def gpu_state(case: GpuCase, as_of: datetime) -> GpuState:
     """State of a gpu at a time."""
-    said = replace(_by_rates(case), identity_conflict=_is_claimed_twice(case, as_of))
+    measured_at = next((report.ordered_at for report in case.reports if report.is_measured), None)
+    said = replace(_by_rates(case), identity_conflict=_is_claimed_twice(case, as_of), measured_at=measured_at)
     absence = _absence(case, as_of)
     if absence is None:
         return said

@@ -27,6 +27,7 @@ class Verdict:
         loss: part of the median that it lacks.
         z, p, q: None where there are too few peers; q None too for a value that is not recent.
         finding: what it is accused of.
+        counted: whether the value is one of those behind the median.
     """
 
     member: Member
@@ -36,6 +37,7 @@ class Verdict:
     p: float | None
     q: float | None
     finding: Finding
+    counted: bool = True
 
     @property
     def gpu_id(self) -> str:
@@ -66,6 +68,7 @@ class _Pair:
     member: Member
     yardstick: Yardstick
     p: float | None
+    counted: bool
 
 
 def device_verdicts(cohorts: Mapping[Cohort, Sequence[Member]]) -> DeviceVerdicts:
@@ -92,8 +95,9 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
     for cohort in cohorts:
         for judged in cohort.groups:
             stick = judged.yardstick
-            for member in (*judged.group.counted, *judged.group.guests):
-                yield _Pair(member, stick, stick.p(member.value) if stick.has_verdict else None)
+            for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
+                for member in members:
+                    yield _Pair(member, stick, stick.p(member.value) if stick.has_verdict else None, counted)
 
 
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
@@ -106,4 +110,5 @@ def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
         p=pair.p,
         q=q,
         finding=finding(member.runs, stick, believed_p),
+        counted=pair.counted,
     )

@@ -29,8 +29,9 @@ def test_head_answers_as_get_does_but_for_the_body(client: AppClient, url: str) 
     """Status and headers are the same, those of an error too."""
     client.post("/reports", json=make_report())
 
-    got = client.get(url, params={"as_of": "2026-12-01"} if url.startswith("/devices") else {})
-    head = client.request("HEAD", str(got.request.url))
+    same = {"X-Request-ID": "same"}
+    got = client.get(url, params={"as_of": "2026-12-01"} if url.startswith("/devices") else {}, headers=same)
+    head = client.request("HEAD", str(got.request.url), headers=same)
 
     assert (head.status_code, head.headers) == (got.status_code, got.headers)
     assert head.content == b""

@@ -133,8 +133,16 @@ def test_a_dropped_document_is_gone_but_its_summary_is_told(client: AppClient, d
 
     gone = problem(client.get(f"/reports/{report['report_id']}"), 410)
 
-    assert gone["summary"]["gpu_id"] == report["gpu"]["uuid"]
-    assert gone["summary"]["outcome"] == "measured"
+    summary = gone["summary"]
+    assert {name: summary[name] for name in ("gpu_id", "device", "node", "cluster", "outcome", "driver")} == {
+        "gpu_id": report["gpu"]["uuid"],
+        "device": "H200",
+        "node": "node-01",
+        "cluster": "east",
+        "outcome": "measured",
+        "driver": "580.159.04",
+    }
+    assert [roof["value"] for roof in summary["roofs"]] == [roof["value"] for roof in report["roofs"]]
     assert client.post("/reports", json=report).status_code == 200
 
 
@@ -415,7 +423,7 @@ def test_a_race_that_is_lost_for_good_is_a_matter_of_waiting(
 ) -> None:
     """Nothing is stored, and the sender is told to come again."""
 
-    def lose(*_arguments: object) -> None:
+    def lose(*_arguments: object, **_named: object) -> None:
         raise LostRaceError
 
     with monkeypatch.context() as patched:

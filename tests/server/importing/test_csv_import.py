@@ -7,7 +7,8 @@ from uuid import UUID
 from sqlalchemy import func, select
 
 from fleetridge.report import Report as WireReport
-from fleetridge_server.importing.csv_import import BadRow, Import, Tally, report_of
+from fleetridge_server.importing.csv_import import Import, Tally, report_of
+from fleetridge_server.importing.csv_lines import BadRow
 from fleetridge_server.importing.csv_rows import Row
 from fleetridge_server.ingest.intake import unpacked
 from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report, Roof

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 from sqlalchemy.exc import StatementError
 
+from fleetridge_server.store.columns import PackedJson, packed
 from fleetridge_server.store.models import Node
 
 if TYPE_CHECKING:
@@ -67,3 +68,14 @@ def test_no_roster_is_null_in_sql(database: Database) -> None:
         found = session.scalars(select(Node.name).where(Node.roster.is_(None))).all()
 
     assert found == ["n1"]
+
+
+def test_packed_text_reads_back_as_it_was(database: Database) -> None:
+    """Whether the database packs it, or it was packed before."""
+    body = '{"gpu": "GPU-ü", "loss": 0.1}' * 50
+
+    with database.reading() as session:
+        read = [session.scalar(select(bindparam("body", given, PackedJson()))) for given in (body, packed(body))]
+
+    assert read == [body, body]
+    assert len(packed(body)) < len(body) / 5

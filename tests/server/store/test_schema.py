@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,13 @@ from sqlalchemy import func, insert, inspect, select, text
 
 from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store import schema
+from fleetridge_server.store.all_tables import METADATA, is_month
 from fleetridge_server.store.database import create_database_engine, open_database
-from fleetridge_server.store.models import Base, Document, Gpu, Node, Report, Roof
+from fleetridge_server.store.due import due_notes
+from fleetridge_server.store.models import Document, Gpu, Node, Report, Roof
 from fleetridge_server.store.schema import SchemaError
 from fleetridge_server.store.writing import write_reports
+from support.evaluations import Fleet
 from support.reports import make_report
 from support.times import NOW
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-TABLES = set(Base.metadata.tables)
+TABLES = set(METADATA.tables)
+LONG_AGO = datetime(2019, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
 CHANGE_A_PARENT = '''"""Change of a table that others refer to, which SQLite can only do by making it anew."""
 import sqlalchemy as sa
@@ -63,9 +68,9 @@ def engine(empty_database_url: str) -> Iterator[Engine]:
     made.dispose()
 
 
-def store_some(database_url: str) -> None:
+def store_some(database_url: str, received_at: datetime = NOW) -> None:
     database = open_database(database_url)
-    items = [examined(make_report(gpu__uuid=f"GPU-{n}"), sent_at=None, received_at=NOW) for n in range(5)]
+    items = [examined(make_report(gpu__uuid=f"GPU-{n}"), sent_at=None, received_at=received_at) for n in range(5)]
     assert write_reports(database, [item for item in items if isinstance(item, Accepted)]) == ["created"] * 5
     database.close()
 
@@ -76,6 +81,11 @@ def counts(engine: Engine) -> dict[str, int]:
             table.__tablename__: connection.scalar(select(func.count()).select_from(table)) or 0
             for table in (Node, Gpu, Report, Document, Roof)
         }
+
+
+def plain_tables(engine: Engine) -> set[str]:
+    """Tables that are no months of another."""
+    return {name for name in inspect(engine).get_table_names() if not is_month(name)}
 
 
 def with_next_revision(folder: Path, more: str = "pass") -> Path:
@@ -90,7 +100,7 @@ def test_an_empty_database_gets_all_tables(empty_database_url: str, engine: Engi
     """And the revision that this server needs."""
     schema.migrate(empty_database_url)
 
-    assert set(inspect(engine).get_table_names()) == TABLES | {"alembic_version"}
+    assert plain_tables(engine) == TABLES | {"alembic_version"}
     schema.check_schema(engine)
 
 
@@ -251,7 +261,64 @@ def test_ids_count_up_by_themselves(empty_database_url: str, engine: Engine) -> 
     schema.migrate(empty_database_url)
     with engine.begin() as connection:
         for name in ("a", "b"):
-            connection.execute(insert(Base.metadata.tables["devices"]).values(name=name, slug=name))
+            connection.execute(insert(METADATA.tables["devices"]).values(name=name, slug=name))
         ids = connection.scalars(text("SELECT id FROM devices ORDER BY id")).all()
 
     assert len(set(ids)) == 2
+
+
+def test_a_database_without_verdicts_gets_them_with_its_rows_kept(empty_database_url: str, engine: Engine) -> None:
+    """From the first schema, with reports in it: nothing is lost, and the first evaluator has all of it to do."""
+    schema.migrate(empty_database_url)
+    store_some(empty_database_url)
+    before = counts(engine)
+
+    schema.downgrade(empty_database_url, "0001")
+    in_between = counts_of_first_schema(engine)
+    schema.migrate(empty_database_url)
+
+    schema.check_drift(empty_database_url)
+    fleet = Fleet(open_database(empty_database_url), now=NOW)
+    with fleet.database.reading() as session:
+        due = set(due_notes(session))
+    fleet.evaluate()
+    states = fleet.states()
+    fleet.database.close()
+    assert before == in_between == counts(engine)
+    assert len(due) == 1
+    assert len(states) == 5
+
+
+def counts_of_first_schema(engine: Engine) -> dict[str, int]:
+    tables = ("nodes", "gpus", "reports", "documents", "roofs")
+    with engine.connect() as connection:
+        assert set(inspect(engine).get_table_names()) == {
+            *tables,
+            "gpu_roofs",
+            "devices",
+            "device_names",
+            "alembic_version",
+        }
+        return {table: connection.scalar(text(f"SELECT count(*) FROM {table}")) or 0 for table in tables}  # noqa: S608 # ours
+
+
+def test_documents_move_to_the_months_in_which_they_arrived_and_back(empty_database_url: str, engine: Engine) -> None:
+    """Also those of long ago; every one as it was."""
+    schema.migrate(empty_database_url)
+    store_some(empty_database_url, received_at=NOW)
+    store_some(empty_database_url, received_at=LONG_AGO)
+    before = stored_documents(engine)
+
+    schema.downgrade(empty_database_url, "0003")
+    in_between = stored_documents(engine)
+    schema.migrate(empty_database_url)
+
+    assert len(before) == 10
+    assert before == in_between == stored_documents(engine)
+    schema.check_drift(empty_database_url)
+
+
+def stored_documents(engine: Engine) -> list[tuple[object, ...]]:
+    query = select(Document.received_at, Document.report_id, Document.body)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(Document.received_at, Document.report_id))]

@@ -81,8 +81,8 @@ def test_another_content_under_the_same_id_is_a_conflict(database: Database) -> 
 def test_a_failure_in_the_midst_stores_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """All reports of a call or none."""
     item = accepted(make_report())
-    of_no_report = {"report_id": uuid4(), "received_at": NOW, "body": b""}
-    monkeypatch.setattr(writing, "_document_row", lambda _item: of_no_report)
+    without_a_body = {"report_id": uuid4(), "received_at": NOW, "body": None}
+    monkeypatch.setattr(writing, "_document_row", lambda _item: without_a_body)
 
     with pytest.raises(IntegrityError):
         write_reports(database, [item])
@@ -233,12 +233,12 @@ def test_a_call_that_was_part_of_a_deadlock_is_tried_again(database: Database, m
     """PostgreSQL ends one of two calls that wait for each other; its reports are stored all the same."""
     tries = 0
 
-    def store_after_a_deadlock(session: Session, items: Sequence[Accepted]) -> list[Stored]:
+    def store_after_a_deadlock(session: Session, items: Sequence[Accepted], *, token_id: int | None) -> list[Stored]:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise OperationalError("INSERT", {}, DeadlockDetected())
-        return store_reports(session, items)
+        return store_reports(session, items, token_id=token_id)
 
     monkeypatch.setattr(writing, "store_reports", store_after_a_deadlock)
 

@@ -9,6 +9,7 @@ import pytest
 
 from fleetridge_server.answer.schemas import FleetBandwidth
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.compare.roof_words import variant
 from fleetridge_server.compare.stats import distribution
 from fleetridge_server.text import words
 from support.readings import STANDARD
@@ -30,7 +31,7 @@ def test_a_roof_is_named_by_what_is_not_usual(
     dtype: str, out_dtype: str | None, fast: bool | None, regime: str, expected: str
 ) -> None:
     """The usual output of a dtype goes without saying, and so does a regime that nobody said."""
-    assert words.variant(dtype, regime, out_dtype, fast_accumulation=fast) == expected
+    assert variant(dtype, regime, out_dtype, fast_accumulation=fast) == expected
 
 
 def bandwidth(conditions: Conditions) -> FleetBandwidth:

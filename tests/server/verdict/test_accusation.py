@@ -87,7 +87,13 @@ def test_ten_clean_runs_leave_nothing_of_the_past() -> None:
     assert state([50.0, 50.0, *[97.0] * 10]) == "ok"
 
 
-def test_two_of_the_newest_ten_beyond_are_called_intermittent() -> None:
+@pytest.mark.parametrize("values", [[90.0] * 10, [100.0, 100.0, 90.0, 90.0, 90.0], [90.0, 90.0]])
+def test_a_gpu_that_is_slow_in_every_run_since_some_day_does_not_come_and_go(values: list[float]) -> None:
+    assert not finding(values).intermittent
+
+
+def test_two_of_the_newest_ten_beyond_with_one_inside_since_are_called_intermittent() -> None:
+    assert finding([90.0, 90.0, 90.0, 100.0]).intermittent
     values = [100.0, 100.0, 94.0, 100.0, 100.0, 94.0, 100.0, 100.0]
     assert finding(values).intermittent
     assert state(values) == "ok"

@@ -10,9 +10,10 @@ import pytest
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors, Health, JudgedReport, RoofReading
-from fleetridge_server.verdict.explanation import explanations
+from fleetridge_server.verdict.explanation import Explanation, explanations, ranked_reasons
 from fleetridge_server.verdict.peers import peers_of
-from fleetridge_server.verdict.reasons import Reason, reasons
+from fleetridge_server.verdict.reason import Reason
+from fleetridge_server.verdict.reasons import reasons
 from fleetridge_server.verdict.remedies import REMEDIES
 from support.judged import AS_OF, BETA, H2D, PI, at_node, series
 
@@ -163,7 +164,7 @@ def test_a_software_power_cap_that_all_share_explains_nothing() -> None:
 def test_the_readings_stand_beside_the_peers() -> None:
     first = told(both(pi(power_w=490.0), factors=FACTORS._replace(power_limit_w=500.0)))[0]
     assert first.text == "power limit 500 W, peers 700 W"
-    assert first.facts[0] == ("power_limit_w", "500 W", "700 W")
+    assert first.facts[0] == ("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
 
 
 def test_a_gpu_alone_in_its_node_is_said_to_be_alone() -> None:
@@ -187,8 +188,45 @@ def test_a_whole_node_and_a_whole_rack_are_told() -> None:
         return [pi()(like(own)) for own in at_node(reports, node, rack="r9")]
 
     found = explanations(evaluate(Fleet([*PEERS, *slow("s1"), *slow("s2")]), AS_OF))
-    first = [reason.code for reason in found["s1-0"][0].reasons][:2]
-    assert first == ["whole_rack", "whole_node"]
+    rack, node = found["s1-0"][0].reasons[:2]
+    assert (rack.code, node.code) == ("whole_rack", "whole_node")
+    assert node.text == "its whole node is slow, and no reading that most of its gpus share says why"
+
+
+def hot_node(*, also_slow: str = "") -> dict[str, list[Explanation]]:
+    """Reasons in a fleet one of whose nodes is hot; one of its gpus may have slow memory, too."""
+    hot = pi(sm_clock_mhz=1350.0, temperature_c=88.0, throttle_ms={"sw_thermal_slowdown": 600.0})
+    gpus = [f"h-{place}" for place in range(4)]
+    node = [hot(like(own)) for gpu in gpus for own in at_node(series(gpu, [1.0] * 3), "h")]
+    bad = [beta(value=2000.0, memory_clock_mhz=1600.0)(own) if own.gpu_id == also_slow else own for own in node]
+    return explanations(evaluate(Fleet([*PEERS, *bad]), AS_OF))
+
+
+def test_what_the_gpus_of_a_slow_node_share_comes_first_with_a_step_for_the_node() -> None:
+    first = ranked_reasons(hot_node()["h-0"])[0].reason
+    assert first.code == "whole_node"
+    assert first.text == "its whole node is slow: 4 of 4 gpus held back by SW thermal slowdown"
+    assert [fact.reading for fact in first.facts] == ["temperature_c", "sm_clock_mhz", "sw_thermal_slowdown"]
+    assert "fans" in first.next_step
+
+
+def test_no_gpu_of_a_node_with_a_shared_cause_is_to_be_returned_for_that_cause() -> None:
+    thermal = next(reason for reason in hot_node()["h-0"][0].reasons if reason.code == "thermal")
+    assert "return the card" not in thermal.next_step
+
+
+def test_a_gpu_with_a_worse_fault_of_its_own_is_told_of_that_first() -> None:
+    codes = [ranked.reason.code for ranked in ranked_reasons(hot_node(also_slow="h-2")["h-2"])]
+    assert codes.index("memory_clock_lower") < codes.index("whole_node")
+
+
+def test_a_gpu_that_comes_and_goes_is_told_its_cause_first() -> None:
+    odd = [like(own) for own in at_node(series("odd", [1.0] * 5), "n2")]
+    hot = pi(sm_clock_mhz=1350.0, throttle_ms={"sw_thermal_slowdown": 500.0})
+    reports = [hot(own) if place in {0, 3, 4} else own for place, own in enumerate(odd)]
+    codes = [reason.code for reason in explanations(evaluate(Fleet([*PEERS, *reports]), AS_OF))["odd"][0].reasons]
+    assert codes[0] == "thermal"
+    assert "intermittent" in codes
 
 
 def test_slow_in_one_dtype_only_is_told() -> None:

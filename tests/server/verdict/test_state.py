@@ -51,7 +51,7 @@ def roster(*gpu_ids: str, complete: bool = True) -> Roster:
 
 
 def test_ok() -> None:
-    assert state(series("odd", [100.0] * 3)) == GpuState("ok")
+    assert state(series("odd", [100.0] * 3)) == GpuState("ok", measured_at=MONDAY)
 
 
 def test_insufficient_peers() -> None:
@@ -88,7 +88,7 @@ def test_implausible_is_neither_slow_nor_ok() -> None:
 
 def test_contended_moves_nothing() -> None:
     taken = replace(report("odd", 30.0), contended=True)
-    assert state([taken]) == GpuState("contended")
+    assert state([taken]) == GpuState("contended", measured_at=MONDAY)
     assert judged([*PEERS, taken]).verdicts["gpu-00"][0].yardstick.n == 9
     assert state([report("odd", 100.0, days_ago=1), taken]).state == "ok"
 
@@ -144,7 +144,7 @@ def test_only_conflicting_reports_leave_a_gpu_unmeasured() -> None:
 
 def test_missing_from_a_complete_roster() -> None:
     reports = at_node(series("odd", [100.0] * 3), "n1")
-    assert state(reports, rosters=[roster("other")]) == GpuState("missing", "ok")
+    assert state(reports, rosters=[roster("other")]) == GpuState("missing", "ok", measured_at=MONDAY)
     assert state(reports, rosters=[roster("other", complete=False)]).state == "ok"
     assert state(reports, rosters=[roster("odd")]).state == "ok"
 

@@ -1,0 +1,74 @@
+"""Shapes of alerts and marks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from fleetridge_server.answer.schemas import Answer
+from fleetridge_server.verdict.marks import MarkKind
+
+
+class AlertShown(Answer):
+    """
+    Something that an evaluation found wrong, until one found it well again.
+
+    `kind` is `gpu`, `node` or `rack` (slow as a whole), `cohort` (slower as a whole) or `missing`; `subject` what it is
+    about. Times are those as of which the evaluations judged; `resolved_at` is null while it is open. `details` holds
+    what programs want to know besides: `gpus`, `gpu_ids`, `roofs`, `loss`, `reason`, as far as there is such a thing.
+    """
+
+    id: int
+    kind: str
+    state: str
+    device: str
+    cluster: str | None
+    node: str | None
+    rack: str | None
+    gpu_id: str | None
+    subject: str
+    summary: str
+    details: dict[str, Any]
+    opened_at: datetime
+    last_seen: datetime
+    resolved_at: datetime | None
+
+
+class AlertList(Answer):
+    """Alerts, the newest first."""
+
+    as_of: datetime
+    alerts: tuple[AlertShown, ...]
+    next: str | None
+
+
+class MarkShown(Answer):
+    """
+    What a person decided about accusations.
+
+    `false_positive` and `accepted` excuse a loss up to `loss` (any, where that is null) and what counts as a
+    difference; `retired` takes gpus out of the fleet. It holds from `made_at` until `until` or `ended_at`, whichever is
+    earlier, for what fits all of `gpu_id`, `cluster`, `node` and `rack` that are given.
+    """
+
+    id: int
+    kind: MarkKind
+    reason: str
+    author: str
+    gpu_id: str | None
+    cluster: str | None
+    node: str | None
+    rack: str | None
+    loss: float | None
+    made_at: datetime
+    until: datetime | None
+    ended_at: datetime | None
+    state: Literal["holds", "ended"]
+
+
+class MarkList(Answer):
+    """Marks, the newest first."""
+
+    as_of: datetime
+    marks: tuple[MarkShown, ...]
+    next: str | None

@@ -1,0 +1,173 @@
+"""From an evaluation to what is stored and shown of it besides its gpus."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fleetridge.report import RoofKey
+from fleetridge_server.answer.band_schemas import CohortShown
+from fleetridge_server.answer.evaluation_schemas import EvaluationBody
+from fleetridge_server.answer.notice_schemas import NoticeShown, UpgradeShown
+from fleetridge_server.answer.place_schemas import AbsenceShown
+from fleetridge_server.answer.slow_places import MOST_NAMED, slow_places
+from fleetridge_server.answer.straggler_schemas import StragglerShown
+from fleetridge_server.answer.stragglers import FEWEST_GPUS, Job, Worker, costliest, straggler
+from fleetridge_server.answer.verdicts import band, level_names, roof_name, unit_of
+from fleetridge_server.compare.cohort import Cohort, cohort_order
+from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
+from fleetridge_server.verdict.evaluation import RULE_VERSION, Evaluation
+from fleetridge_server.verdict.evidence import JudgedReport, NodeName
+from fleetridge_server.verdict.explanation import Explanation
+from fleetridge_server.verdict.judgement import Yardstick
+from fleetridge_server.verdict.levels import Level
+from fleetridge_server.verdict.members import is_link
+from fleetridge_server.verdict.nodes import Absence, RackName
+from fleetridge_server.verdict.notices import Notice
+from fleetridge_server.verdict.state import STATES
+from fleetridge_server.verdict.verdicts import Verdict
+
+# Places that cost most, of each kind.
+_MOST_PLACES = 20
+
+_Place = NodeName | RackName
+_Explained = Mapping[str, Sequence[Explanation]]
+_Upgrades = Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]
+
+
+def evaluation_body(
+    evaluation: Evaluation, upgrades: _Upgrades | None = None, explained: _Explained | None = None
+) -> EvaluationBody:
+    """
+    What an evaluation says of the device, its cohorts, nodes and racks.
+
+    Args:
+        evaluation: of the device.
+        upgrades: with which it was made (`Fleet.upgrades`).
+        explained: `explanation.explanations` of it.
+    """
+    counts = Counter(state.state for state in evaluation.states.values())
+    verdicts = [verdict for own in evaluation.verdicts.values() for verdict in own]
+    there = [
+        verdict
+        for verdict in verdicts
+        if not is_link(verdict.cohort.roof) and verdict.member.in_window and _is_there(evaluation, verdict)
+    ]
+    return EvaluationBody(
+        as_of=evaluation.as_of,
+        rule_version=RULE_VERSION,
+        gpus=len(evaluation.states),
+        counts={state: counts[state] for state in STATES if counts[state]},
+        cohorts=tuple(_cohorts(verdicts)),
+        notices=tuple(_notice(notice) for notice in evaluation.notices),
+        slow_nodes=slow_places(evaluation.nodes, explained or {}),
+        slow_racks=slow_places(evaluation.racks, explained or {}),
+        absences=tuple(_absence(absence) for absence in evaluation.absences),
+        stragglers=tuple(_stragglers(there)),
+        upgrades=tuple(_upgrades(upgrades or {})),
+    )
+
+
+def _is_there(evaluation: Evaluation, verdict: Verdict) -> bool:
+    """Whether a job could use the gpu."""
+    state = evaluation.states.get(verdict.gpu_id)
+    return state is not None and state.state != "missing"
+
+
+def _cohorts(verdicts: Iterable[Verdict]) -> Iterable[CohortShown]:
+    sticks: dict[Cohort, dict[tuple[Level, ...], Yardstick]] = defaultdict(dict)
+    for verdict in verdicts:
+        sticks[verdict.cohort].setdefault(verdict.yardstick.levels, verdict.yardstick)
+    for cohort in sorted(sticks, key=cohort_order):
+        groups = sticks[cohort]
+        yield CohortShown(
+            roof=roof_name(cohort.roof),
+            unit=unit_of(cohort.roof),
+            conditions=cohort.conditions,
+            n=sum(stick.n for stick in groups.values()),
+            bands=tuple(band(groups[levels]) for levels in sorted(groups)),
+        )
+
+
+def _notice(notice: Notice) -> NoticeShown:
+    roof = notice.roof if notice.cohort is None else notice.cohort.roof
+    return NoticeShown(
+        kind=notice.kind,
+        text=notice.text,
+        roof=None if roof is None else roof_name(roof),
+        conditions=None if notice.cohort is None else notice.cohort.conditions,
+        effect=notice.effect,
+        low=notice.low,
+        high=notice.high,
+        levels=level_names(notice.levels),
+        gpus=len(notice.gpu_ids),
+        gpu_ids=notice.gpu_ids[:MOST_NAMED],
+    )
+
+
+def _absence(absence: Absence) -> AbsenceShown:
+    return AbsenceShown(
+        cluster=absence.node.cluster,
+        node=absence.node.name,
+        gpu_ids=absence.gpu_ids,
+        unnamed=absence.unnamed,
+        never_reported=absence.never_reported,
+    )
+
+
+def _stragglers(verdicts: Sequence[Verdict]) -> Iterable[StragglerShown]:
+    by_cohort: dict[Cohort, list[Worker]] = defaultdict(list)
+    for verdict in verdicts:
+        by_cohort[verdict.cohort].append(Worker(verdict.gpu_id, verdict.member.value))
+    for cohort in sorted(by_cohort, key=cohort_order):
+        if len(by_cohort[cohort]) >= FEWEST_GPUS:
+            yield straggler(_job(cohort, None, by_cohort[cohort]))
+    for place_of in (_rack, _node):
+        yield from costliest(_jobs(verdicts, place_of), _MOST_PLACES)
+
+
+def _jobs(verdicts: Iterable[Verdict], place_of: Callable[[JudgedReport], _Place | None]) -> Iterable[Job]:
+    groups: dict[tuple[_Place, Cohort], list[Worker]] = defaultdict(list)
+    for verdict in verdicts:
+        place = place_of(verdict.member.newest.report)
+        if place is not None:
+            groups[place, verdict.cohort].append(Worker(verdict.gpu_id, verdict.member.value))
+    for (place, cohort), workers in groups.items():
+        yield _job(cohort, place, workers)
+
+
+def _rack(report: JudgedReport) -> _Place | None:
+    return None if report.node is None or report.rack is None else RackName(report.node.cluster, report.rack)
+
+
+def _node(report: JudgedReport) -> _Place | None:
+    return report.node
+
+
+def _job(cohort: Cohort, place: _Place | None, workers: Sequence[Worker]) -> Job:
+    return Job(
+        scope="device" if place is None else "rack" if isinstance(place, RackName) else "node",
+        cluster=None if place is None else place.cluster,
+        name=None if place is None else place.name,
+        roof=roof_name(cohort.roof),
+        unit=unit_of(cohort.roof),
+        conditions=cohort.conditions,
+        workers=workers,
+    )
+
+
+def _upgrades(upgrades: _Upgrades) -> Iterable[UpgradeShown]:
+    for roof, effects in upgrades.items():
+        for change, effect in effects.items():
+            yield UpgradeShown(
+                roof=roof_name(roof),
+                unit=unit_of(roof),
+                factor=change.before.factor,
+                before=change.before.name,
+                after=change.after.name,
+                n=effect.n,
+                effect=effect.effect,
+                low=effect.low,
+                high=effect.high,
+                confidence=effect.confidence,
+            )

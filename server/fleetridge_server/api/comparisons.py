@@ -1,0 +1,118 @@
+"""What a driver, a setting or a place does to a device's gpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, cast, get_args
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator, Field
+from sqlalchemy.orm import Session
+
+from fleetridge_server import text
+from fleetridge_server.answer.comparison_schemas import Comparison
+from fleetridge_server.answer.comparisons import roof_comparisons
+from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.evaluations import evaluation_for
+from fleetridge_server.api.naming import named, the_device
+from fleetridge_server.api.negotiation import answered, documented
+from fleetridge_server.api.paging import MomentQuery, moment
+from fleetridge_server.compare.cohort import GpuValue
+from fleetridge_server.compare.groups import grouped_cohorts
+from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.ridge import Filter
+from fleetridge_server.compare.span import SIMULATED, Span
+from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.levels import labels_of_places, levels_of_reports
+from fleetridge_server.store.places import Where, places_of_device
+from fleetridge_server.verdict.evidence import FactorName
+
+router = APIRouter(tags=["devices"])
+
+FACTORS: tuple[str, ...] = get_args(FactorName)
+_CLUSTER = "cluster"
+_LABEL = "label:"
+_LONGEST_BY = 300
+
+
+def _known(by: str) -> str:
+    if by in (*FACTORS, _CLUSTER) or (by.startswith(_LABEL) and by != _LABEL):
+        return by
+    raise ValueError(f"choose one of {', '.join((*FACTORS, _CLUSTER))}, or label: and the name of a node's label")
+
+
+class ComparisonQuery(MomentQuery):
+    """Parameters of a comparison."""
+
+    by: Annotated[
+        str,
+        AfterValidator(_known),
+        Field(
+            max_length=_LONGEST_BY,
+            description=f"`{'`, `'.join((*FACTORS, _CLUSTER))}`, or `label:NAME` for a label of the nodes.",
+        ),
+    ]
+    cluster: Annotated[
+        str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
+    ] = None
+    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
+    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+
+
+@router.get(
+    "/devices/{name:path}/compare",
+    response_model=Comparison,
+    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
+)
+def get_device_comparison(
+    request: Request, database: OpenDatabase, name: str, query: Annotated[ComparisonQuery, Query()]
+) -> Response:
+    """
+    What a driver, a library, a setting or a place does to a device's gpus.
+
+    Where gpus met a change themselves each is compared with itself (`paired`); the groups of now stand beside it, and
+    alone where nobody met a change: other gpus on other nodes, so that those differ too.
+    """
+    return answered(request, read_comparison(database, name, query), text.comparison)
+
+
+def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Comparison:
+    """
+    The answer.
+
+    Raises:
+        ProblemError: 404, there is no such device.
+    """
+    span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
+    only = Filter(query.dtype, query.regime)
+    with database.reading() as session:
+        device = the_device(session, name)
+        names = named(session, device)
+        places = places_of_device(session, device.id, span, Where(query.cluster))
+        there = {place.gpu_id for place in places}
+        found = values_of_devices(session, [device.id], span)[device.id]
+        values = [value for value in found if value.gpu_id in there and only.takes(value)]
+        levels = _levels(session, query.by, places, values)
+        told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
+    upgrades = [] if told is None else [own for own in told.body.upgrades if own.factor == query.by]
+    return Comparison(
+        device=names,
+        as_of=span.as_of,
+        by=query.by,
+        evaluated_as_of=None if told is None else told.as_of,
+        roofs=roof_comparisons(grouped_cohorts(zip(values, levels, strict=True)), upgrades),
+    )
+
+
+def _levels(session: Session, by: str, places: Iterable[GpuPlace], values: Iterable[GpuValue]) -> list[str]:
+    """Level of each value."""
+    if by in FACTORS:
+        of_report = levels_of_reports(session, (own.newest.report_id for own in values), cast("FactorName", by))
+        return [of_report[own.newest.report_id] for own in values]
+    of_gpu: Mapping[str, str]
+    if by == _CLUSTER:
+        of_gpu = {place.gpu_id: place.cluster for place in places}
+    else:
+        of_gpu = labels_of_places(session, places, by.removeprefix(_LABEL))
+    return [of_gpu[own.gpu_id] for own in values]

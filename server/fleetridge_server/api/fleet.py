@@ -1,0 +1,127 @@
+"""The one answer about the whole fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from fleetridge.report.values import UtcTime
+from fleetridge_server import text
+from fleetridge_server.answer import fleet as fleet_answers
+from fleetridge_server.answer.alerts import alert_shown
+from fleetridge_server.answer.fleet_schemas import Changes, DeviceVerdicts, FleetAnswer
+from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.negotiation import answered, documented
+from fleetridge_server.api.paging import MomentQuery, moment
+from fleetridge_server.compare.span import SIMULATED, Span
+from fleetridge_server.store.coverage import measured_share
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.fleet_changes import alert_changes, verdict_steps
+from fleetridge_server.store.fleet_nodes import FleetNode, nodes_of_gpus
+from fleetridge_server.store.lookup import is_storable, names_of_devices
+from fleetridge_server.store.places import DeviceCount, Where, device_counts
+from fleetridge_server.store.told import Head, Told, heads, told_of_devices, verdict_counts
+
+router = APIRouter(tags=["fleet"])
+
+_A_DAY = timedelta(days=1)
+_COVERAGE_DAYS = 7
+_MOST_UNMEASURED = 10
+_MOST_ALERTS = 20
+
+
+class FleetQuery(MomentQuery):
+    """Parameters of the fleet."""
+
+    cluster: Annotated[
+        str | None, Field(description="Only this cluster; `simulated` for made-up gpus, else left out.")
+    ] = None
+    since: Annotated[UtcTime | None, Field(description="What changed from then on; a day by default.")] = None
+    days: Annotated[int, Field(ge=1, le=365, description="Coverage over so many days.")] = _COVERAGE_DAYS
+
+
+@router.get("/fleet", response_model=FleetAnswer, responses=documented({422: "A parameter is not as described."}))
+def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQuery, Query()]) -> Response:
+    """
+    Whether the fleet is good, in one sentence, and what is behind it.
+
+    Gpus by verdict, how much of the fleet was measured lately, the worst nodes, what changed, and what synchronous jobs
+    lose to their slowest gpu.
+    """
+    return answered(request, read_fleet(database, query), text.fleet)
+
+
+def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
+    """The answer."""
+    span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
+    cluster = None if query.cluster == SIMULATED else query.cluster
+    since = span.as_of - _A_DAY if query.since is None else query.since
+    if cluster is not None and not is_storable(cluster):
+        cluster = ""  # which no cluster is called
+    with database.reading() as session:
+        counts = device_counts(session, span, Where(cluster))
+        found = told_of_devices(session, [count.device.id for count in counts], span, explicit=query.as_of is not None)
+        devices = tuple(_device(session, count, found.get(count.device.id), cluster) for count in counts)
+        measured = measured_share(session, span, cluster, span.as_of - timedelta(days=query.days), _MOST_UNMEASURED)
+        nodes = _troubled(session, found.values(), span, cluster)
+        changes = _changes(session, span, cluster, since)
+    verdicts = fleet_answers.total(devices)
+    coverage = fleet_answers.coverage(measured, query.days)
+    bodies = [told.body for told in found.values()]
+    absences = [own for body in bodies for own in body.absences if cluster in (None, own.cluster)]
+    never_reported = len({(own.cluster, own.node) for own in absences if own.never_reported})
+    slow_racks = fleet_answers.slow_places([place for body in bodies for place in body.slow_racks], cluster)
+    return FleetAnswer(
+        as_of=span.as_of,
+        sentence=fleet_answers.sentence(
+            verdicts, coverage, devices, never_reported, fleet_answers.together(nodes, slow_racks)
+        ),
+        gpus=sum(count.gpus for count in counts),
+        verdicts=verdicts,
+        devices=devices,
+        coverage=coverage,
+        nodes_never_reported=never_reported,
+        unnamed=sum(own.unnamed for own in absences),
+        worst_nodes=fleet_answers.worst_nodes(nodes),
+        slow_nodes=fleet_answers.slow_places([place for body in bodies for place in body.slow_nodes], cluster),
+        slow_racks=slow_racks,
+        changes=changes,
+        stragglers=fleet_answers.costliest_jobs([cost for body in bodies for cost in body.stragglers], cluster),
+    )
+
+
+def _device(session: Session, count: DeviceCount, told: Told | None, cluster: str | None) -> DeviceVerdicts:
+    return DeviceVerdicts(
+        name=count.device.name,
+        slug=count.device.slug,
+        gpus=count.gpus,
+        verdicts=verdict_counts(session, told, cluster),
+        evaluated_as_of=None if told is None else told.as_of,
+    )
+
+
+def _troubled(session: Session, found: Iterable[Told], span: Span, cluster: str | None) -> list[FleetNode]:
+    """Nodes with gpus in trouble, and those gpus alone."""
+    said: dict[str, Head] = {}
+    for told in found:
+        said |= heads(session, told, states=fleet_answers.TROUBLED)
+    nodes = nodes_of_gpus(session, said, simulated=span.simulated)
+    return [node for node in nodes if cluster in (None, node.name.cluster)]
+
+
+def _changes(session: Session, span: Span, cluster: str | None, since: datetime) -> Changes:
+    alerts = alert_changes(session, span, cluster, since, _MOST_ALERTS)
+    devices = names_of_devices(session, {alert.device_id for alert in alerts.newest})
+    return Changes(
+        since=since,
+        opened=alerts.opened,
+        resolved=alerts.resolved,
+        still_open=alerts.still_open,
+        alerts=tuple(alert_shown(alert, devices[alert.device_id]) for alert in alerts.newest),
+        verdicts=fleet_answers.steps_shown(verdict_steps(session, span, cluster, since)),
+    )

@@ -1,0 +1,163 @@
+"""How the values of a group of gpus are distributed, with the quantiles that answers state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from fleetridge.quantities import quantity, significant
+from fleetridge_server.compare.stats import Distribution, distribution
+from fleetridge_server.drawing.frame import empty, framed, top_of
+from fleetridge_server.drawing.layout import Layout
+from fleetridge_server.drawing.legend import Key, legend
+from fleetridge_server.drawing.placing import LINE
+from fleetridge_server.drawing.scales import Axis, nice_step, roomy, written
+from fleetridge_server.drawing.shapes import triangle_down
+from fleetridge_server.drawing.svg import coordinate as c
+from fleetridge_server.drawing.svg import element, escaped, path, rectangle, words
+
+_BINS = {Layout.WIDE: 80, Layout.NARROW: 40}
+_MOST_TICKS = {Layout.WIDE: 9, Layout.NARROW: 4}
+_SIDE = 26.0
+_BARS = 110.0
+_BOX = 22.0
+_LOWEST_BAR = 2.5
+# Two gpus that differ by noise must not look like two worlds.
+_LEAST_SPAN = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionChart:
+    """
+    One figure of a group.
+
+    Attributes:
+        values: of all gpus, in `unit`.
+        published: the maker's figure; None where it is not known.
+        lowest: value below which a gpu is accused.
+        own: value of the gpu that the chart is about; `own_label` says who that is.
+    """
+
+    title: str
+    unit: str
+    values: tuple[float, ...]
+    published: float | None = None
+    lowest: float | None = None
+    own: float | None = None
+    own_label: str = ""
+
+
+def distribution_svg(chart: DistributionChart, layout: Layout = Layout.WIDE) -> str:
+    """Histogram over a box of quartiles (5th and 95th percentiles at its whiskers) and median."""
+    if not chart.values:
+        return empty(chart.title, "No gpu was measured yet.", layout)
+    figures = distribution(chart.values)
+    top = top_of(chart.title, layout) + LINE
+    base = top + _BARS
+    axis = _axis(chart, figures, layout)
+    key, bottom = legend(_keys(chart), base + _BOX + 1.9 * LINE, layout)
+    parts = (
+        words(_sentence(chart, figures, layout), 8, top - 8, "fr-aside"),
+        _grid(chart.unit, axis, top, base, layout),
+        _bars(chart, axis, base, layout),
+        _box(figures, axis, base + 3),
+        _lines(chart, axis, top, base),
+        key,
+    )
+    return framed(chart.title, _description(chart, figures), layout, bottom, parts)
+
+
+def _axis(chart: DistributionChart, figures: Distribution, layout: Layout) -> Axis:
+    shown = [*chart.values, *(value for value in (chart.published, chart.lowest, chart.own) if value is not None)]
+    span = max(_LEAST_SPAN * abs(figures.median), abs(figures.median) * 1e-6)
+    low, high = roomy(min(shown), max(shown), least_span=span, share=0.03)
+    return Axis(low, high, _SIDE, layout.units - _SIDE)
+
+
+def _bars(chart: DistributionChart, axis: Axis, base: float, layout: Layout) -> str:
+    step = nice_step((axis.high - axis.low) / _BINS[layout])
+    bins = Counter(int(value // step) for value in chart.values)
+    most = max(bins.values())
+    return "".join(_bar(number * step, step, bins[number], most, (axis, base, chart.unit)) for number in sorted(bins))
+
+
+def _bar(low: float, step: float, count: int, most: int, where: tuple[Axis, float, str]) -> str:
+    axis, base, unit = where
+    left, right = axis.at(low), axis.at(low + step)
+    height = max(_LOWEST_BAR, (_BARS - 6) * count / most)
+    says = f"{count} gpu{'' if count == 1 else 's'} from {significant(low)} to {quantity(low + step, unit)}"
+    bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
+    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+
+
+def _box(figures: Distribution, axis: Axis, top: float) -> str:
+    q1, q3, p5, p95, middle = (axis.at(v) for v in (figures.q1, figures.q3, figures.p5, figures.p95, figures.median))
+    height = _BOX - 8
+    whiskers = [f"M{c(p5)} {c(top + height / 2)}H{c(q1)}M{c(q3)} {c(top + height / 2)}H{c(p95)}"]
+    whiskers += [f"M{c(x)} {c(top + 3)}v{c(height - 6)}" for x in (p5, p95)]
+    box = rectangle("fr-box", q1, top, max(q3 - q1, 1.0), height)
+    return path("fr-whisker", whiskers) + box + path("fr-median", [f"M{c(middle)} {c(top - 3)}v{c(height + 6)}"])
+
+
+def _lines(chart: DistributionChart, axis: Axis, top: float, base: float) -> str:
+    """Limit, published figure, and the gpu that the chart is about."""
+    vertical = f" {c(top)}V{c(base + _BOX)}"
+    parts = []
+    if chart.lowest is not None:
+        parts.append(path("fr-limit", [f"M{c(axis.at(chart.lowest))}{vertical}"]))
+    if chart.published is not None:
+        parts.append(path("fr-published", [f"M{c(axis.at(chart.published))}{vertical}"]))
+    if chart.own is not None:
+        x = axis.at(chart.own)
+        said = element("title", {}, escaped(f"{chart.own_label}: {quantity(chart.own, chart.unit)}"))
+        shape = path("fr-own", [f"M{c(x)} {c(top + 10)}V{c(base)}"]) + triangle_down("fr-sign", x, top + 8, 6)
+        parts.append(element("g", {}, said, shape))
+    return "".join(parts)
+
+
+def _grid(unit: str, axis: Axis, top: float, base: float, layout: Layout) -> str:
+    ticks = axis.ticks(_MOST_TICKS[layout])
+    told = (words(written(tick, axis.high), axis.at(tick), base + _BOX + 12, "fr-tick", "middle") for tick in ticks)
+    return (
+        path("fr-grid", [f"M{c(axis.at(tick))} {c(top)}V{c(base)}" for tick in ticks])
+        + path("fr-axis", [f"M{c(axis.start - 8)} {c(base)}H{c(axis.end + 8)}"])
+        + "".join(told)
+        + words(unit, 8, base + _BOX + 27, "fr-tick")
+    )
+
+
+def _keys(chart: DistributionChart) -> list[Key]:
+    keys = [
+        Key(lambda x, y: path("fr-bar", [f"M{c(x - 4)} {c(y + 5)}v-10h8v10z"]), "gpus, by number"),
+        Key(lambda x, y: path("fr-box", [f"M{c(x - 8)} {c(y - 5)}h16v10h-16z"]), "quartiles, 5 to 95 %"),
+        Key(lambda x, y: path("fr-median", [f"M{c(x)} {c(y - 7)}v14"]), "median"),
+    ]
+    if chart.lowest is not None:
+        keys.append(Key(lambda x, y: path("fr-limit", [f"M{c(x)} {c(y - 7)}v14"]), "limit"))
+    if chart.published is not None:
+        keys.append(Key(lambda x, y: path("fr-published", [f"M{c(x)} {c(y - 7)}v14"]), "published"))
+    if chart.own is not None:
+        keys.append(Key(lambda x, y: triangle_down("fr-sign", x, y, 5), chart.own_label or "this gpu"))
+    return keys
+
+
+def _sentence(chart: DistributionChart, figures: Distribution, layout: Layout) -> str:
+    gpus = f"{figures.n} gpu{'' if figures.n == 1 else 's'}"
+    if figures.n == 1:
+        return f"{gpus}, {quantity(figures.median, chart.unit)}"
+    short = f"{gpus}, median {quantity(figures.median, chart.unit)}"
+    if layout is Layout.NARROW:
+        return short
+    quartiles = f"quartiles {significant(figures.q1)}–{significant(figures.q3)}"
+    return f"{short}, {quartiles}, 5 to 95 % {significant(figures.p5)}–{significant(figures.p95)}"
+
+
+def _description(chart: DistributionChart, figures: Distribution) -> str:
+    said = [_sentence(chart, figures, Layout.WIDE)]
+    if chart.published is not None:
+        said.append(f"published {quantity(chart.published, chart.unit)}")
+    if chart.lowest is not None:
+        said.append(f"accused below {quantity(chart.lowest, chart.unit)}")
+    if chart.own is not None:
+        said.append(f"{chart.own_label or 'this gpu'} {quantity(chart.own, chart.unit)}")
+    return ", ".join(said) + "."

@@ -1,0 +1,139 @@
+"""One panel of a history: a figure over time beside the band of its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+
+from fleetridge.quantities import quantity
+from fleetridge_server.drawing.history_chart import HistoryPanel, HistoryPoint
+from fleetridge_server.drawing.layout import Layout
+from fleetridge_server.drawing.marks import focusable
+from fleetridge_server.drawing.placing import LINE, fitted
+from fleetridge_server.drawing.scales import Axis, roomy, written
+from fleetridge_server.drawing.shapes import circle, triangle_down
+from fleetridge_server.drawing.svg import coordinate as c
+from fleetridge_server.drawing.svg import element, escaped, path, rectangle, words
+
+SIDE = {Layout.WIDE: 66.0, Layout.NARROW: 58.0}
+_PLOT = {Layout.WIDE: 74.0, Layout.NARROW: 66.0}
+_AIR = 12.0
+_RADIUS = 3.2
+_TICKS = 3
+
+# Noise of half a per cent must not fill a panel: its height is always at least this part of the median.
+_LEAST_SPAN = 0.08
+
+# Runs come on a schedule with jitter; so many times their usual distance is no jitter.
+_GAP = 2.5
+
+# Widest steps between ticks of time that people count in.
+_STEPS = tuple(
+    timedelta(hours=hours) for hours in (1, 3, 6, 12, 24, 48, 7 * 24, 14 * 24, 28 * 24, 84 * 24, 168 * 24, 336 * 24)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Axis of time: seconds since `first`."""
+
+    first: datetime
+    axis: Axis
+
+    def at(self, moment: datetime) -> float:
+        """Place of a moment."""
+        return self.axis.at((moment - self.first).total_seconds())
+
+    def ticks(self, at_most: int) -> list[tuple[float, str]]:
+        """Places and words; days where a day is small, else hours, too."""
+        span = timedelta(seconds=self.axis.high)
+        step = next((step for step in _STEPS if span / step <= at_most), span / at_most)
+        day = self.first.replace(hour=0, minute=0, second=0, microsecond=0)
+        number = (self.first - day) // step + 1
+        found = []
+        while (moment := day + number * step) <= self.first + span:
+            found.append((self.at(moment), f"{moment:%m-%d}" if step >= timedelta(days=1) else f"{moment:%m-%d %H}h"))
+            number += 1
+        return found
+
+
+def panel_height(panel: HistoryPanel, layout: Layout) -> float:
+    """Room that a panel takes, its name included."""
+    return LINE + _AIR + (_PLOT[layout] if panel.points else LINE)
+
+
+def panel_markup(panel: HistoryPanel, times: Times, top: float, layout: Layout) -> str:
+    """Name and newest value, scale, peers, line and points."""
+    points = panel.ordered
+    newest = f"newest {quantity(points[-1].value, panel.unit)}" if points else "no reading"
+    spans = element("tspan", {"class": "fr-strong"}, escaped(panel.label))
+    head = element(
+        "text",
+        {"x": 8, "y": top + LINE * 0.75, "class": "fr-halo"},
+        spans,
+        element("tspan", {"class": "fr-aside"}, escaped(f"  {fitted(newest, 200)}")),
+    )
+    if not points:
+        return head
+    scale = _scale(panel, top + LINE + 4, top + LINE + _PLOT[layout])
+    return (
+        _ticks(scale, times)
+        + _band(panel, scale, times)
+        + path("fr-trace", _trace(points, scale, times))
+        + head
+        + "".join(_point(point, panel, scale.at(point.value), times, layout) for point in points)
+    )
+
+
+def _scale(panel: HistoryPanel, top: float, bottom: float) -> Axis:
+    values = [point.value for point in panel.points]
+    band = panel.band
+    shown = values if band is None else [*values, band.low, band.high]
+    span = max(_LEAST_SPAN * abs(median(values)), 1e-9)
+    low, high = roomy(min(shown), max(shown), least_span=span, share=0.06)
+    return Axis(low, high, bottom, top)
+
+
+def _ticks(scale: Axis, times: Times) -> str:
+    ticks = scale.ticks(_TICKS)
+    lines = [f"M{c(times.axis.start)} {c(scale.at(tick))}H{c(times.axis.end)}" for tick in ticks]
+    told = (
+        words(written(tick, scale.high), times.axis.start - 6, scale.at(tick) + 4, "fr-tick", "end") for tick in ticks
+    )
+    return path("fr-grid", lines) + "".join(told)
+
+
+def _band(panel: HistoryPanel, scale: Axis, times: Times) -> str:
+    band = panel.band
+    if band is None:
+        return ""
+    left, width = times.axis.start, times.axis.end - times.axis.start
+    upper, lower = scale.at(band.high), scale.at(band.low)
+    said = element("title", {}, escaped(f"peers now: {quantity(band.median, panel.unit)}"))
+    area = rectangle("fr-peers", left, upper, width, max(lower - upper, 1))
+    middle = path("fr-peers-median", [f"M{c(left)} {c(scale.at(band.median))}h{c(width)}"])
+    return element("g", {}, said, area, middle)
+
+
+def _trace(points: Sequence[HistoryPoint], scale: Axis, times: Times) -> list[str]:
+    """Commands of the line; a gap in time is a gap in the line."""
+    steps = [later.at - earlier.at for earlier, later in pairwise(points)]
+    longest_s = _GAP * median(step.total_seconds() for step in steps) if steps else 0.0
+    pens = ["M", *("L" if step.total_seconds() <= longest_s else "M" for step in steps)]
+    return [f"{pen}{c(times.at(point.at))} {c(scale.at(point.value))}" for pen, point in zip(pens, points, strict=True)]
+
+
+def _point(point: HistoryPoint, panel: HistoryPanel, y: float, times: Times, layout: Layout) -> str:
+    x = times.at(point.at)
+    says = f"{point.at:%Y-%m-%d %H:%M} UTC: {quantity(point.value, panel.unit)}"
+    if point.accused:
+        says = f"{says}, beyond the limit"
+    if point.note:
+        says = f"{says}, {point.note}"
+    if point.accused:
+        return focusable(says, triangle_down("fr-accused", x, y, _RADIUS * 1.4), (x, y), layout, stops=False)
+    kind = "fr-unsure" if point.note else "fr-peer"
+    return element("g", {}, element("title", {}, escaped(says)), circle(kind, x, y, _RADIUS))

@@ -1,0 +1,46 @@
+"""What a strip shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleetridge_server.drawing.gpu import DrawnGpu
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDeviation:
+    """One gpu on a strip: its value in the strip's unit, and value / median - 1."""
+
+    gpu: DrawnGpu
+    value: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """
+    One figure of all gpus that may be compared.
+
+    Attributes:
+        label: such as "pi bfloat16 burst", "beta read", "I* bfloat16 burst".
+        unit: of median, values and published figure.
+        limit: loss, as a fraction of the median, beyond which a gpu is accused; None where there is no verdict.
+        published: the maker's figure; None where it is not known.
+        note: such as why there is no verdict.
+    """
+
+    label: str
+    unit: str
+    median: float
+    gpus: tuple[GpuDeviation, ...]
+    limit: float | None = None
+    published: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StripChart:
+    """Strips above one another on one axis."""
+
+    title: str
+    strips: tuple[Strip, ...]

@@ -1,0 +1,154 @@
+"""The marks on a strip: a dot for each gpu or bars that count them, and the names of those that stand out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleetridge.quantities import quantity, signed_percent
+from fleetridge_server.drawing.layout import Layout
+from fleetridge_server.drawing.marks import Spot, is_noted, mark
+from fleetridge_server.drawing.placing import LINE, Callout, callouts, squeezed, width_of
+from fleetridge_server.drawing.scales import Axis
+from fleetridge_server.drawing.shapes import PEER, Look, circle, look_of
+from fleetridge_server.drawing.strip_chart import GpuDeviation, Strip
+from fleetridge_server.drawing.svg import coordinate, element, escaped, path, words
+
+# With more gpus dots cover one another, and are too many bytes.
+MOST_DOTS = 200
+_MOST_STANDING_OUT = 60
+# An accusation stands until the newest runs lie inside this part of the limit.
+_CLEARED = 0.8
+_RADIUS = 4.0
+_BIN = 4.0
+# A single gpu among thousands must be seen.
+_LOWEST_BAR = 2.5
+_MOST_NAMES = {Layout.WIDE: 10, Layout.NARROW: 5}
+_NAME_ROWS = 3
+_LONGEST_NAME = 230.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where a strip's marks go."""
+
+    axis: Axis
+    top: float
+    height: float
+    layout: Layout
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge."""
+        return self.top + self.height
+
+    @property
+    def middle(self) -> float:
+        """Line on which a lonely dot stands."""
+        return self.top + self.height / 2
+
+
+def standing_out(strip: Strip) -> list[GpuDeviation]:
+    """Gpus that are drawn over the others: highlighted, or accused and slow in this figure; the worst first."""
+    found = [own for own in strip.gpus if own.gpu.highlighted or _shows_loss(own, strip)]
+    return sorted(found, key=lambda own: (not own.gpu.highlighted, own.deviation, own.gpu.label))[:_MOST_STANDING_OUT]
+
+
+def look_on(own: GpuDeviation, strip: Strip) -> Look:
+    """How a gpu is drawn on a strip: a gpu that is accused of another roof is plain where it keeps up."""
+    return PEER if is_noted(own.gpu) and not _shows_loss(own, strip) else look_of(own.gpu.state)
+
+
+def _shows_loss(own: GpuDeviation, strip: Strip) -> bool:
+    if strip.limit is None:
+        return is_noted(own.gpu)
+    return own.deviation < -strip.limit or (is_noted(own.gpu) and own.deviation < -_CLEARED * strip.limit)
+
+
+def crowd(strip: Strip, found: Sequence[GpuDeviation], lane: Lane) -> str:
+    """All gpus of a strip, those that stand out last."""
+    apart = {id(own) for own in found}
+    others = [own for own in strip.gpus if id(own) not in apart]
+    drawn = _bars(others, lane) if len(strip.gpus) > MOST_DOTS else _dots(others, strip, lane)
+    return drawn + _dots(sorted(found, key=lambda own: -own.deviation), strip, lane)
+
+
+def named(found: Sequence[GpuDeviation], lane: Lane) -> tuple[str, float]:
+    """Names of the worst below their marks, and where the strip ends; how many more there are is said, too."""
+    chosen = [own for own in found if own.gpu.highlighted or _is_apart(own, lane)][: _MOST_NAMES[lane.layout]]
+    texts = [f"{squeezed(own.gpu.label, _LONGEST_NAME)} {signed_percent(own.deviation)}" for own in chosen]
+    xs = [lane.axis.at(own.deviation) for own in chosen]
+    places = callouts(xs, [width_of(text) for text in texts], _NAME_ROWS, lane.axis.start - 14, lane.axis.end + 14)
+    parts = [_name(text, x, place, lane) for text, x, place in zip(texts, xs, places, strict=True) if place is not None]
+    used = max((place.row for place in places if place is not None), default=-1)
+    left_out = len(found) - len(parts)
+    end = lane.bottom + LINE * (used + 1) + (4 if parts else 0)
+    if parts and left_out:
+        parts.append(words(f"and {left_out} more that stand out", lane.axis.start - 14, end + LINE * 0.8, "fr-aside"))
+        end += LINE
+    return "".join(parts), end
+
+
+def _is_apart(own: GpuDeviation, lane: Lane) -> bool:
+    """Whether a mark lies so far from the median that a name below it points at it alone."""
+    return lane.axis.at(0) - lane.axis.at(own.deviation) > 3 * _RADIUS
+
+
+def _name(text: str, x: float, place: Callout, lane: Lane) -> str:
+    y = lane.bottom + LINE * (place.row + 0.85)
+    leader = path("fr-leader", [f"M{coordinate(x)} {coordinate(lane.middle + 8)}V{coordinate(y - 10)}"])
+    return leader + words(text, place.start, y, "fr-halo")
+
+
+def _dots(gpus: Sequence[GpuDeviation], strip: Strip, lane: Lane) -> str:
+    """Dots at their exact places, heaped around the middle of the lane where they would cover one another."""
+    columns: dict[int, list[GpuDeviation]] = defaultdict(list)
+    for own in gpus:
+        columns[round(lane.axis.at(own.deviation) / (1.6 * _RADIUS))].append(own)
+    return "".join(
+        _dot(own, strip, lane, lane.middle + offset)
+        for _, column in sorted(columns.items())
+        for own, offset in zip(column, _heap(len(column), lane.height / 2 - _RADIUS), strict=True)
+    )
+
+
+def _heap(count: int, reach: float) -> list[float]:
+    """Offsets 0, -1, 1, -2, … times a step that lets all of them stay within reach."""
+    step = min(1.7 * _RADIUS, reach / max(1, count // 2))
+    return [step * ((number + 1) // 2) * (-1 if number % 2 else 1) for number in range(count)]
+
+
+def _dot(own: GpuDeviation, strip: Strip, lane: Lane, y: float) -> str:
+    x = lane.axis.at(own.deviation)
+    shape = look_on(own, strip).drawn(x, y, _RADIUS)
+    if own.gpu.highlighted:
+        shape += circle("fr-own", x, y, 2 * _RADIUS)
+    says = f"{quantity(own.value, strip.unit)}, {signed_percent(own.deviation)}"
+    return mark(own.gpu, says, shape, Spot(x, y, lane.layout.units))
+
+
+def _bars(gpus: Sequence[GpuDeviation], lane: Lane) -> str:
+    """Bars as high as gpus are many; each says how many they are and where."""
+    axis = lane.axis
+    per_unit = (axis.end - axis.start) / (axis.high - axis.low) / _BIN
+    bins = Counter(int((min(max(own.deviation, axis.low), axis.high) - axis.low) * per_unit) for own in gpus)
+    most = max(bins.values(), default=1)
+    return "".join(_bar(number, bins[number], most, lane) for number in sorted(bins))
+
+
+def _bar(number: int, count: int, most: int, lane: Lane) -> str:
+    x = lane.axis.start + number * _BIN
+    height = max(_LOWEST_BAR, (lane.height - 4) * count / most)
+    low, high = (_deviation_at(edge, lane.axis) for edge in (x, x + _BIN))
+    says = f"{count} gpu{'' if count == 1 else 's'} from {signed_percent(low)} to {signed_percent(high)}"
+    bar = [
+        f"M{coordinate(x)} {coordinate(lane.bottom)}",
+        f"v{coordinate(-height)}h{coordinate(_BIN - 0.6)}",
+        f"v{coordinate(height)}z",
+    ]
+    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+
+
+def _deviation_at(x: float, axis: Axis) -> float:
+    return axis.low + (x - axis.start) / (axis.end - axis.start) * (axis.high - axis.low)

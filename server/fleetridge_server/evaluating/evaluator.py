@@ -1,0 +1,144 @@
+"""
+One evaluation, from what became due to stored verdicts.
+
+Histories are brought up to date a few gpus at a time, then all are read in one state of the data and judged; what
+comes of it is stored in one transaction, so that whoever is killed leaves the evaluation before it whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+from sqlalchemy.exc import DBAPIError
+
+from fleetridge_server.answer.verdict_schemas import GpuVerdict
+from fleetridge_server.evaluating.alert_causes import accused_roofs, alert_causes
+from fleetridge_server.evaluating.judging import Judgement, judged
+from fleetridge_server.store.columns import packed
+from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.due import Population, note_due, take_due
+from fleetridge_server.store.evaluations import NO_COURSE, course
+from fleetridge_server.store.gpu_histories import GPUS_AT_ONCE, refresh_histories
+from fleetridge_server.store.outcomes import (
+    Outcome,
+    Said,
+    Saved,
+    digest_of,
+    save_aside,
+    save_evaluation,
+    writing_of,
+)
+from fleetridge_server.verdict.evaluation import RULE_VERSION
+from fleetridge_server.verdict.state import GpuState
+
+
+def utc_now() -> datetime:
+    """The time by this server's clock."""
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """
+    Evaluates devices of one database.
+
+    Attributes:
+        schedule: how often each gpu should be measured; None where nobody said.
+        now: the clock.
+    """
+
+    database: Database
+    schedule: timedelta | None = None
+    now: Callable[[], datetime] = utc_now
+
+    def continue_course(self, population: Population) -> Saved:
+        """
+        Judge the gpus of one device as of now, and store what is said of them, with alerts.
+
+        Raises:
+            SupersededError: somebody else did meanwhile.
+        """
+        started = time.perf_counter()
+        with self.database.writing() as session:
+            take_due(session, population)
+        try:
+            self.bring_up_to_date(population)
+            as_of = self.now()
+            with self.database.reading() as session:
+                before = course(session, population)
+                judgement = judged(session, population, as_of, schedule=self.schedule)
+            outcome = outcome_of(population, judgement, made_at=self.now())
+            writing = writing_of(outcome, before)
+            outcome = replace(outcome, took_ms=_took_ms(started))
+            with self.database.writing() as session:
+                return save_evaluation(session, outcome, writing, after=before.evaluation_id)
+        except BaseException:
+            self._note_again(population)
+            raise
+
+    def evaluate_aside(self, population: Population, as_of: datetime) -> int:
+        """Judge the gpus of one device as of a time of the past, and store what is said beside the course; its id."""
+        started = time.perf_counter()
+        with self.database.reading() as session:
+            judgement = judged(session, population, as_of, schedule=self.schedule)
+        outcome = outcome_of(population, judgement, made_at=self.now())
+        writing = writing_of(outcome, NO_COURSE)
+        outcome = replace(outcome, took_ms=_took_ms(started))
+        with self.database.writing() as session:
+            return save_aside(session, outcome, writing)
+
+    def bring_up_to_date(self, population: Population) -> int:
+        """Bring the histories of all gpus that are due up to date; how many were."""
+        total = 0
+        while True:
+            with self.database.writing() as session:
+                refreshed = refresh_histories(session, population)
+            total += refreshed
+            if refreshed < GPUS_AT_ONCE:
+                return total
+
+    def _note_again(self, population: Population) -> None:
+        """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""
+        with suppress(DBAPIError, DataFileError), self.database.writing() as session:
+            note_due(session, [population], self.now())
+
+
+def _took_ms(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+def outcome_of(population: Population, judgement: Judgement, *, made_at: datetime) -> Outcome:
+    """What is stored of a judgement; it took no time yet."""
+    evaluation = judgement.evaluation
+    said = [_said(verdict, evaluation.states[verdict.gpu_id]) for verdict in judgement.gpus()]
+    return Outcome(
+        population=population,
+        as_of=evaluation.as_of,
+        made_at=made_at,
+        took_ms=0.0,
+        rule_version=RULE_VERSION,
+        counts=dict(Counter(own.state for own in said)),
+        body=judgement.body().model_dump_json(),
+        said=said,
+        causes=alert_causes(evaluation, judgement.explanations),
+    )
+
+
+def _said(verdict: GpuVerdict, state: GpuState) -> Said:
+    body = verdict.model_dump_json()
+    return Said(
+        identity=verdict.gpu_id,
+        state=verdict.state,
+        last_state=verdict.last_state,
+        reason=verdict.reason,
+        loss=verdict.worst_loss,
+        accused="\n".join(accused_roofs(state)),
+        body=packed(body),
+        digest=digest_of(body),
+    )

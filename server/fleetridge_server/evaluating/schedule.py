@@ -1,0 +1,178 @@
+"""
+When devices are evaluated: soon after reports arrive, at least every hour, and never all the time.
+
+A run of the whole fleet reports for a while; judging after each report would cost much and say little. So an
+evaluation waits until nothing more arrives, though not for ever, and takes at most a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from fleetridge_server.evaluating.evaluator import Evaluator
+from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.store.due import Population, due_notes, note_due
+from fleetridge_server.store.evaluations import LastEvaluation, last_evaluations
+from fleetridge_server.store.gpu_histories import populations_with_due_gpus
+from fleetridge_server.store.leadership import Leadership
+from fleetridge_server.store.outcomes import SupersededError
+from fleetridge_server.store.trouble import trouble
+from fleetridge_server.store.verdict_models import EvaluationDue
+
+_log = logging.getLogger(__name__)
+
+# The gpus of a node report within seconds of each other.
+QUIET = timedelta(seconds=5)
+# A fleet whose reports never pause is judged every minute all the same.
+LONGEST_WAIT = timedelta(seconds=60)
+# Time alone makes gpus stale and ends marks.
+EVERY = timedelta(hours=1)
+# An evaluation is followed by four times its duration without one of the same device.
+RESTS = 4
+
+# A device whose evaluation fails is let be for as long as any waits.
+AFTER_FAILURE = LONGEST_WAIT
+
+# How often it is looked whether anything is due: well below QUIET, and two small queries.
+POLL_S = 1.0
+
+# A request to end is not kept waiting by an evaluation; it is stored whole or not at all.
+_LONGEST_JOIN_S = 5.0
+
+_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
+
+_TROUBLES = (DBAPIError, DataFileError, PoolTimeoutError)
+
+
+def starts_at(due: EvaluationDue | None, last: LastEvaluation | None, every: timedelta = EVERY) -> datetime | None:
+    """
+    When a device is to be evaluated next; None where neither a report nor an evaluation speaks of it.
+
+    Args:
+        due: what arrived since.
+        last: the evaluation before.
+        every: the longest time between two.
+    """
+    reasons: list[datetime] = []
+    if due is not None:
+        reasons.append(min(due.latest + QUIET, due.since + LONGEST_WAIT))
+    if last is not None:
+        reasons.append(last.made_at + every)
+    if not reasons:
+        return None
+    return min(reasons) if last is None else max(min(reasons), last.made_at + RESTS * last.took)
+
+
+@dataclass
+class Schedule:
+    """
+    Evaluates what is due, where this is the server that does.
+
+    Attributes:
+        every: the longest time between two evaluations of a device.
+    """
+
+    evaluator: Evaluator
+    every: timedelta = EVERY
+    leadership: Leadership = field(init=False)
+    _leads: bool = field(default=False, init=False)
+    _failed: dict[Population, datetime] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.leadership = Leadership(self.evaluator.database)
+
+    def follow_once(self, is_ending: Callable[[], bool] = lambda: False) -> list[Population]:
+        """
+        Evaluate all that is due now, the longest due first; what was.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database does not answer just now.
+        """
+        if not self._take_lead():
+            return []
+        done: list[Population] = []
+        for population in self._due():
+            if is_ending() or not self.leadership.lead():
+                break
+            if self._evaluate(population):
+                done.append(population)
+        return done
+
+    def _take_lead(self) -> bool:
+        led, self._leads = self._leads, False
+        self._leads = self.leadership.lead()
+        if self._leads and not led:
+            self._note_left_over()
+        return self._leads
+
+    def _note_left_over(self) -> None:
+        """What another evaluator had taken up when it was killed has waited long enough."""
+        with self.evaluator.database.writing() as session:
+            note_due(session, populations_with_due_gpus(session), self.evaluator.now() - LONGEST_WAIT)
+
+    def _due(self) -> list[Population]:
+        with self.evaluator.database.reading() as session:
+            notes, last = due_notes(session), last_evaluations(session)
+        starts = {
+            population: start
+            for population in notes.keys() | last.keys()
+            if (start := starts_at(notes.get(population), last.get(population), self.every)) is not None
+        }
+        now = self.evaluator.now()
+        ready = [population for population, start in starts.items() if max(start, self._not_before(population)) <= now]
+        return sorted(ready, key=lambda population: (starts[population], population))
+
+    def _not_before(self, population: Population) -> datetime:
+        return self._failed.get(population, _BEGINNING)
+
+    def _evaluate(self, population: Population) -> bool:
+        try:
+            self.evaluator.continue_course(population)
+        except SupersededError as error:
+            _log.info("device %d: %s", population.device_id, error)
+        except _TROUBLES:
+            self._leads = False  # so that what is left over is noted once the database answers again
+            raise
+        except Exception:  # noqa: BLE001 # logged, whatever it is
+            # One device that cannot be judged must not keep the others waiting.
+            _log.exception("device %d cannot be evaluated; it is tried again in a while", population.device_id)
+            self._failed[population] = self.evaluator.now() + AFTER_FAILURE
+            return False
+        self._failed.pop(population, None)
+        return True
+
+
+@contextmanager
+def evaluating(schedule: Schedule) -> Iterator[None]:
+    """Follow a schedule in a thread of its own during the block."""
+    end = threading.Event()
+    thread = threading.Thread(target=_follow, args=(schedule, end), name="evaluator", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join(_LONGEST_JOIN_S)
+
+
+def _follow(schedule: Schedule, end: threading.Event) -> None:
+    while not end.wait(POLL_S):
+        with _told_of_trouble():
+            schedule.follow_once(end.is_set)
+    schedule.leadership.resign()
+
+
+@contextmanager
+def _told_of_trouble() -> Iterator[None]:
+    try:
+        yield
+    except _TROUBLES as error:
+        _log.warning("evaluations wait for the database: %s", trouble(error) or type(error).__name__)

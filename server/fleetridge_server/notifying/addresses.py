@@ -1,0 +1,120 @@
+"""
+Where a webhook may go: nowhere inside the network, unless somebody allowed it.
+
+A server that posts to an address from its settings can be made to post to what only it can reach: the cloud's metadata
+service, a database on loopback. So the address that a name resolves to is checked, and that very address is called.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+import anyio
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# Addresses of IPv6 that stand for one of IPv4 somewhere on the way (RFC 6052, well-known prefix).
+_NAT64 = ip_network("64:ff9b::/96")
+_LOW_32_BITS = 2**32 - 1
+
+
+class NotAllowedError(RuntimeError):
+    """A name has no address that may be called; the message says what to allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """
+    What may be called although it is not on the public internet.
+
+    Attributes:
+        hosts: names; they may be anywhere but on the link, where metadata services live.
+        networks: ranges of addresses, whatever they are.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[Network, ...] = ()
+
+    def names(self, host: str) -> bool:
+        """Whether a host is allowed by its name, or as an address."""
+        if host.casefold() in self.hosts:
+            return True
+        try:
+            return self.holds(ip_address(host))
+        except ValueError:
+            return False
+
+    def holds(self, address: Address) -> bool:
+        """Whether an address is in an allowed range."""
+        return any(address in network for network in self.networks)
+
+
+def allowed_by(text: str) -> Allowed:
+    """
+    Allow-list from its spelling: names, addresses and ranges between commas.
+
+    Raises:
+        ValueError: an entry with a port, a path or a scheme.
+    """
+    entries = [part.strip() for part in text.split(",") if part.strip()]
+    networks = {entry: network for entry in entries if (network := _network_or_none(entry)) is not None}
+    hosts = [entry for entry in entries if entry not in networks]
+    for host in hosts:
+        if any(character in host for character in ":/@*? "):
+            raise ValueError(
+                f"{host!r} is no host; write names, addresses or ranges, such as alerts.internal,10.1.0.0/16"
+            )
+    return Allowed(frozenset(host.casefold() for host in hosts), tuple(networks.values()))
+
+
+def _network_or_none(entry: str) -> Network | None:
+    try:
+        return ip_network(entry)
+    except ValueError:
+        return None
+
+
+async def permitted_addresses(host: str, port: int, allowed: Allowed) -> list[Address]:
+    """
+    Addresses of a host that may be called, the preferred one first.
+
+    Raises:
+        NotAllowedError: it has none.
+        OSError: it cannot be resolved.
+    """
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(ip_address(str(place[0]).partition("%")[0]) for *_, place in found))
+    permitted = [address for address in addresses if is_permitted(address, host, allowed)]
+    if not permitted:
+        raise NotAllowedError(
+            f"{host} is {_listed(addresses)}, which is not on the public internet; if that is meant, add it to "
+            "FLEETRIDGE_SERVER_WEBHOOK_ALLOW"
+        )
+    return permitted
+
+
+def is_permitted(address: Address, host: str, allowed: Allowed) -> bool:
+    """Whether an address that a host resolved to may be called."""
+    real = _behind(address)
+    if allowed.holds(address) or allowed.holds(real):
+        return True
+    if real.is_link_local or real.is_multicast or real.is_unspecified:
+        return False
+    return real.is_global or host.casefold() in allowed.hosts
+
+
+def _behind(address: Address) -> Address:
+    """Address of IPv4 that one of IPv6 leads to, else the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & _LOW_32_BITS)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _listed(addresses: Sequence[Address]) -> str:
+    return ", ".join(map(str, addresses)) or "nowhere"

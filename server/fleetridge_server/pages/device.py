@@ -1,0 +1,237 @@
+"""The page of one device: what its gpus reach, and which of them are slower than their peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fastapi import APIRouter, Request, Response
+
+from fleetridge_server.answer.device_schemas import DeviceRidge, GpuRow
+from fleetridge_server.answer.fleet import TROUBLED
+from fleetridge_server.answer.told_schemas import VerdictShown
+from fleetridge_server.api.comparisons import FACTORS
+from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.devices import RidgeQuery, RidgeRead, read_ridge
+from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.drawing.distribution import distribution_svg
+from fleetridge_server.drawing.inline import inline_chart
+from fleetridge_server.drawing.roofline import roofline_svg
+from fleetridge_server.drawing.strip import strip_svg
+from fleetridge_server.pages.asking import query_of
+from fleetridge_server.pages.device_charts import Subject, distribution_chart, roofline_chart, strip_chart
+from fleetridge_server.pages.forms import visitor_of
+from fleetridge_server.pages.links import Links
+from fleetridge_server.pages.rendering import Frame, html, picture
+from fleetridge_server.pages.words import Choice, StateShown, Tile, choices, gpu_label, loss_words, state_word, tiles
+from fleetridge_server.problems import ProblemError
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.device_choices import DeviceChoices, device_choices
+from fleetridge_server.store.told import Head, heads
+from fleetridge_server.text.words import differing_conditions
+from fleetridge_server.verdict.state import STATES
+
+router = APIRouter(include_in_schema=False)
+
+_MOST_WORST = 5
+
+_Chart = TypeVar("_Chart")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLine:
+    """A gpu of the list; `loss` as its verdict says, else its deviation from all peers."""
+
+    row: GpuRow
+    label: str
+    href: str
+    shown: StateShown | None
+    loss: str
+    says: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart on a page, and as a file."""
+
+    svg: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePage:
+    """
+    What the page shows.
+
+    Attributes:
+        worst: the first gpus of the list that need a look, and how many more there are on this page of it.
+        conditions: by which groups of the same roof differ, for each ridge of the answer.
+        dtype: that single charts are about.
+        listed: gpus that the filters take, on all pages of the list.
+        is_filtered: whether that is not all of them.
+    """
+
+    answer: DeviceRidge
+    tiles: tuple[Tile, ...]
+    worst: tuple[GpuLine, ...]
+    more_to_look_at: int
+    lines: tuple[GpuLine, ...]
+    conditions: tuple[str, ...]
+    dtype: str | None
+    listed: int
+    is_filtered: bool
+    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    keeps: tuple[tuple[str, str], ...]
+    roofline: Picture | None
+    strips: Picture | None
+    distribution: Picture | None
+    compares: tuple[tuple[str, str], ...]
+    next_href: str | None
+    first_href: str | None
+    all_href: str
+    workloads_href: str
+
+
+@router.get("/ui/devices/{name:path}/roofline.svg")
+def get_roofline(request: Request, database: OpenDatabase, name: str) -> Response:
+    """The roofline alone."""
+    _, subject = _asked(request, database, name)
+    return picture(roofline_svg(roofline_chart(subject)))
+
+
+@router.get("/ui/devices/{name:path}/strips.svg")
+def get_strips(request: Request, database: OpenDatabase, name: str) -> Response:
+    """The strips alone."""
+    _, subject = _asked(request, database, name)
+    return picture(strip_svg(strip_chart(subject)))
+
+
+@router.get("/ui/devices/{name:path}/distribution.svg")
+def get_distribution(request: Request, database: OpenDatabase, name: str) -> Response:
+    """The distribution alone."""
+    _, subject = _asked(request, database, name)
+    chart = distribution_chart(subject)
+    if chart is None:
+        raise ProblemError(
+            404, "nothing_measured", "There is nothing to draw", "no gpu of this device was measured yet"
+        )
+    return picture(distribution_svg(chart))
+
+
+@router.get("/ui/devices/{name:path}")
+def get_device_page(request: Request, database: OpenDatabase, name: str) -> Response:
+    """The page."""
+    query, subject = _asked(request, database, name)
+    answer = subject.answer
+    with database.reading() as session:
+        there = device_choices(session, answer.device.slug, simulated=subject.links.simulated)
+    shown = device_page(subject, there, query)
+    api = subject.links.api("devices", answer.device.slug, "ridge", **_given(query))
+    frame = Frame(answer.device.name, subject.links, answer.as_of, api, visitor_of(request))
+    return html("device.html", frame, shown)
+
+
+def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> DevicePage:
+    """
+    The page.
+
+    Args:
+        subject: answer, gpus to draw and what is said of them.
+        there: what filters can choose from.
+        query: what was asked for.
+    """
+    answer, links, slug = subject.answer, subject.links, subject.answer.device.slug
+    given = _given(query)
+    lines = tuple(_line(row, links) for row in answer.gpus)
+    troubled = tuple(line for line in lines if line.shown is not None and line.shown.state in TROUBLED)
+    others = {name: value for name, value in given.items() if name != "verdict"}
+    chart_query = {name: value for name, value in given.items() if name not in ("limit", "after")}
+    histogram = distribution_chart(subject)
+    return DevicePage(
+        answer=answer,
+        tiles=tiles(answer.verdicts, lambda state: links.device(slug, verdict=state, **others), query.verdict),
+        worst=troubled[:_MOST_WORST],
+        more_to_look_at=len(troubled[_MOST_WORST:]),
+        lines=lines,
+        conditions=tuple(differing_conditions(answer.ridges)),
+        dtype=subject.dtype,
+        listed=len(subject.gpus),
+        is_filtered=bool(chart_query.keys() - {"cluster", "as_of"}) or query.cluster not in (None, SIMULATED),
+        filters=_filters(there, query, simulated=links.simulated),
+        keeps=() if query.as_of is None else (("as_of", query.as_of.isoformat()),),
+        roofline=_picture(roofline_svg, roofline_chart(subject), links.device(slug, "roofline.svg", **chart_query))
+        if answer.ridges
+        else None,
+        strips=_picture(strip_svg, strip_chart(subject), links.device(slug, "strips.svg", **chart_query))
+        if answer.ridges or answer.bandwidths
+        else None,
+        distribution=None
+        if histogram is None
+        else _picture(distribution_svg, histogram, links.device(slug, "distribution.svg", **chart_query)),
+        compares=tuple((state_word(by), links.device(slug, "compare", by=by)) for by in (*FACTORS, "cluster")),
+        next_href=None if answer.next is None else links.device(slug, **{**given, "after": answer.next}),
+        first_href=links.device(slug, **{**given, "after": None}) if query.after is not None else None,
+        all_href=links.device(slug),
+        workloads_href=links.api("devices", slug, "workloads"),
+    )
+
+
+def _asked(request: Request, database: Database, name: str) -> tuple[RidgeQuery, Subject]:
+    query = query_of(request, RidgeQuery)
+    read = read_ridge(database, name, query)
+    links = Links(simulated=query.cluster == SIMULATED, as_of=query.as_of)
+    return query, Subject(read.answer, read.gpus, _heads(database, read), links)
+
+
+def _heads(database: Database, read: RidgeRead) -> dict[str, Head]:
+    if read.told is None:
+        return {}
+    with database.reading() as session:
+        return heads(session, read.told)
+
+
+def _picture(draw: Callable[..., str], chart: _Chart, href: str) -> Picture:
+    return Picture(inline_chart(draw, chart), href)
+
+
+def _line(row: GpuRow, links: Links) -> GpuLine:
+    verdict, worst = row.verdict, row.worst
+    first = verdict.reasons[0] if verdict is not None and verdict.reasons else None
+    loss = None if verdict is None else verdict.loss
+    if loss is None and worst is not None:
+        loss = -worst.deviation
+    unmeasured = "" if row.outcome in (None, "measured") else f"{row.outcome}: {row.reason}"
+    return GpuLine(
+        row=row,
+        label=gpu_label(row.node, row.index, row.gpu_id),
+        href=links.gpu(row.gpu_id),
+        shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
+        loss=loss_words(loss),
+        says=first.text if first is not None else unmeasured or _said(verdict),
+        next_step="" if first is None else first.next_step,
+    )
+
+
+def _said(verdict: VerdictShown | None) -> str:
+    """A verdict in words, where they say more than its state does."""
+    return "" if verdict is None or (verdict.state == "ok" and not verdict.flags) else verdict.text
+
+
+def _filters(
+    there: DeviceChoices, query: RidgeQuery, *, simulated: bool
+) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
+    clusters: Iterable[str] = (SIMULATED,) if simulated else there.clusters
+    return (
+        ("dtype", "dtype", choices(there.dtypes, query.dtype)),
+        ("cluster", "cluster", choices(clusters, query.cluster, any_word=None if simulated else "any")),
+        ("driver", "driver", choices(there.drivers, query.driver)),
+        ("verdict", "verdict", choices(STATES, query.verdict, word=state_word)),
+    )
+
+
+def _given(query: RidgeQuery) -> dict[str, str | int | None]:
+    """Parameters that were sent, as they are written in an address."""
+    sent = query.model_dump(mode="json", exclude_none=True)
+    return {name: sent[name] for name in sent if name in query.model_fields_set}

@@ -1,0 +1,81 @@
+"""How much of a fleet was measured lately, and which gpus were not for longest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Subquery, func, select
+from sqlalchemy.orm import Session
+
+from fleetridge_server.compare.span import Span
+from fleetridge_server.store.counting import counts, is_undisputed
+from fleetridge_server.store.models import Device, Gpu, GpuRoof, Node, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A gpu and when it was last measured without disturbance; None where it never was."""
+
+    gpu_id: str
+    device: str
+    cluster: str
+    node: str | None
+    measured_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredShare:
+    """Gpus that there are, those measured since a time, and some of the others, longest unmeasured first."""
+
+    gpus: int
+    measured: int
+    longest: tuple[Unmeasured, ...]
+
+
+def measured_share(session: Session, span: Span, cluster: str | None, since: datetime, most: int) -> MeasuredShare:
+    """
+    Share of a population that has a valid report since a time.
+
+    Args:
+        session: to read in.
+        span: population; what is newer than its `as_of` does not count.
+        cluster: only gpus that are there now.
+        since: from when on.
+        most: how many of the others to name.
+    """
+    last = _last_measured(span)
+    there: list[ColumnElement[bool]] = [
+        Gpu.simulated.is_(span.simulated),
+        ~Gpu.quarantined,
+        (Gpu.first_seen <= span.as_of) | Gpu.first_seen.is_(None),
+    ]
+    if cluster is not None:
+        there.append(Gpu.cluster == cluster)
+    joined = select(func.count(), func.count(last.c.at).filter(last.c.at >= since)).select_from(Gpu)
+    gpus, measured = session.execute(joined.outerjoin(last, last.c.gpu_id == Gpu.id).where(*there)).one()
+    query = (
+        select(Gpu.identity, Device.name, Gpu.cluster, Node.name, last.c.at)
+        .join(Device, Device.id == Gpu.device_id)
+        .outerjoin(Node, Node.id == Gpu.node_id)
+        .outerjoin(last, last.c.gpu_id == Gpu.id)
+        .where(*there, (last.c.at < since) | last.c.at.is_(None))
+        .order_by(last.c.at.asc().nulls_first(), Gpu.identity)
+        .limit(most)
+    )
+    return MeasuredShare(gpus, measured, tuple(Unmeasured(*row) for row in session.execute(query)))
+
+
+def _last_measured(span: Span) -> Subquery:
+    """When each gpu was last measured: kept with its values, except where it reported since."""
+    later = select(Gpu.id).where(Gpu.last_seen > span.as_of, Gpu.simulated.is_(span.simulated))
+    kept = select(GpuRoof.gpu_id, func.max(GpuRoof.ordered_at).label("at")).where(GpuRoof.gpu_id.not_in(later))
+    from_reports = select(Report.gpu_id, func.max(Report.ordered_at).label("at")).where(
+        Report.gpu_id.in_(later),
+        Report.outcome == "measured",
+        Report.contended.is_not(True),
+        Report.ordered_at <= span.as_of,
+        counts(Report),
+        is_undisputed(Report, span.as_of),
+    )
+    return kept.group_by(GpuRoof.gpu_id).union_all(from_reports.group_by(Report.gpu_id)).subquery()

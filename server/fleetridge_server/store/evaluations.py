@@ -1,0 +1,102 @@
+"""
+The course of evaluations of each population: what is newest in it, and which rows are its.
+
+It carries the current verdicts, their changes and the alerts. An evaluation aside, asked for as of a time of the past,
+touches none of that; it has a verdict of its own on each gpu. `store.outcomes` writes evaluations, `store.told` reads
+them back for answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy.orm import Session
+
+from fleetridge_server.store.due import Population
+from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation
+
+
+@dataclass(frozen=True, slots=True)
+class LastEvaluation:
+    """As of when a course was last continued, when that was, and how long it took."""
+
+    as_of: datetime
+    made_at: datetime
+    took: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is said of a gpu before an evaluation, as far as it decides what has to be written."""
+
+    state: str
+    last_state: str | None
+    since: datetime
+    reason: str | None
+    accused: str
+    told_at: datetime
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """
+    Where the course of evaluations of a population stands.
+
+    Attributes:
+        evaluation_id: the newest; None where there is none.
+        known: what it says, by gpu.
+    """
+
+    evaluation_id: int | None
+    known: Mapping[str, Known]
+
+
+# What an evaluation aside is compared with: all that it says is new.
+NO_COURSE = Course(None, {})
+
+
+def of_population(table: type[StoredEvaluation | CurrentVerdict], population: Population) -> ColumnElement[bool]:
+    """Rows of a table that are about one population."""
+    return and_(table.device_id == population.device_id, table.simulated.is_(population.simulated))
+
+
+def newest_evaluation(session: Session, population: Population) -> StoredEvaluation | None:
+    """The newest evaluation of a course; the current verdicts are its."""
+    chosen = select(StoredEvaluation).where(
+        of_population(StoredEvaluation, population), StoredEvaluation.aside.is_(False)
+    )
+    return session.scalars(chosen.order_by(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc()).limit(1)).first()
+
+
+def last_evaluations(session: Session) -> dict[Population, LastEvaluation]:
+    """When every course was last continued."""
+    columns = (StoredEvaluation.device_id, StoredEvaluation.simulated)
+    place = func.row_number().over(
+        partition_by=columns, order_by=(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc())
+    )
+    ranked = (
+        select(
+            *columns, StoredEvaluation.as_of, StoredEvaluation.made_at, StoredEvaluation.took_ms, place.label("place")
+        )
+        .where(StoredEvaluation.aside.is_(False))
+        .subquery()
+    )
+    newest = select(ranked).where(ranked.c.place == 1)
+    return {
+        Population(row.device_id, row.simulated): LastEvaluation(
+            row.as_of, row.made_at, timedelta(milliseconds=row.took_ms)
+        )
+        for row in session.execute(newest)
+    }
+
+
+def course(session: Session, population: Population) -> Course:
+    """Where the course of a population stands."""
+    newest = newest_evaluation(session, population)
+    columns = (CurrentVerdict.identity, *(getattr(CurrentVerdict, name) for name in Known.__dataclass_fields__))
+    rows = session.execute(select(*columns).where(of_population(CurrentVerdict, population)))
+    return Course(None if newest is None else newest.id, {row[0]: Known(*row[1:]) for row in rows})

@@ -1,0 +1,229 @@
+"""
+All nodes that reported or are expected, with what is said of their gpus.
+
+Verdicts are those of now. A gpu that the inventory names and nobody ever saw has one too, on the node that it is
+expected on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy.orm import Session
+
+from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.store.lookup import is_storable
+from fleetridge_server.store.models import Device, Gpu, Node
+from fleetridge_server.store.told import Head
+from fleetridge_server.store.upserts import in_chunks
+from fleetridge_server.store.verdict_models import CurrentVerdict, InventoryEntry
+from fleetridge_server.verdict.evidence import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class SaidOfGpu:
+    """
+    A gpu on a node, or expected there, and what is said of it.
+
+    Attributes:
+        is_known: whether it ever reported.
+        said: in a line; None where there is no verdict.
+    """
+
+    gpu_id: str
+    device: str
+    index: int | None
+    is_known: bool
+    said: Head | None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetNode:
+    """
+    A node with its gpus.
+
+    Attributes:
+        row: None where only the inventory knows it.
+        expected_gpus: by the inventory; None where it does not say.
+    """
+
+    name: NodeName
+    row: Node | None
+    gpus: list[SaidOfGpu] = field(default_factory=list)
+    expected_gpus: int | None = None
+
+
+def node_names(
+    session: Session,
+    *,
+    cluster: str | None,
+    name: str | None = None,
+    rack: str | None = None,
+    states: Collection[str] | None = None,
+) -> list[NodeName]:
+    """
+    Nodes by cluster and name; those of the simulator only where its cluster is asked for.
+
+    Args:
+        session: to read in.
+        cluster: only there.
+        name: only nodes of this name.
+        rack: only nodes with this rack label; the inventory knows none.
+        states: only nodes with a gpu in one of these states, now or when it was last measured.
+    """
+    if not all(is_storable(text) for text in (cluster, name, rack) if text is not None):
+        return []
+    if states is not None:
+        found = set(_with_states(session, cluster, states))
+    else:
+        found = set(_seen_or_expected(session, cluster, name))
+    if rack is not None:
+        found &= _in_rack(session, cluster, rack)
+    return sorted(found)
+
+
+def fleet_nodes(session: Session, names: Collection[NodeName]) -> list[FleetNode]:
+    """Some nodes with their gpus, in the order of the names."""
+    nodes = {name: FleetNode(name, row) for name, row in _rows(session, names).items()}
+    expected = _expected(session, names)
+    for name, gpu in (*_gpus_there(session, nodes), *_gpus_expected(session, expected)):
+        if all(gpu.gpu_id != own.gpu_id for own in nodes[name].gpus):
+            nodes[name].gpus.append(gpu)
+    counts: dict[NodeName, int] = defaultdict(int)
+    for entry in expected:
+        name = NodeName(entry.cluster, entry.node)
+        counts[name] += entry.expected_gpus or 0
+    return [FleetNode(name, nodes[name].row, nodes[name].gpus, counts.get(name) or None) for name in names]
+
+
+def nodes_of_gpus(session: Session, said: Mapping[str, Head], *, simulated: bool) -> list[FleetNode]:
+    """
+    Nodes on which some gpus are now, or are expected, each with those of them alone.
+
+    Gpus that are on no node are left out.
+    """
+    nodes: dict[NodeName, FleetNode] = {}
+    for chunk in in_chunks(sorted(said)):
+        query = (
+            select(Gpu.identity, Gpu.gpu_index, Device.name, Node)
+            .join(Device, Device.id == Gpu.device_id)
+            .join(Node, Node.id == Gpu.node_id)
+            .where(Gpu.identity.in_(chunk), Gpu.simulated.is_(simulated), ~Gpu.quarantined)
+        )
+        for gpu_id, index, device, node in session.execute(query):
+            name = NodeName(node.cluster, node.name)
+            gpu = SaidOfGpu(gpu_id, device, index, is_known=True, said=said[gpu_id])
+            nodes.setdefault(name, FleetNode(name, node)).gpus.append(gpu)
+        for name, gpu in _gpus_expected(session, _entries_of(session, chunk)):
+            nodes.setdefault(name, FleetNode(name, None)).gpus.append(gpu)
+    return list(nodes.values())
+
+
+def _entries_of(session: Session, gpu_ids: Collection[str]) -> list[InventoryEntry]:
+    return list(session.scalars(select(InventoryEntry).where(InventoryEntry.gpu.in_(gpu_ids))))
+
+
+def _in_cluster(column: Any, cluster: str | None) -> ColumnElement[bool]:  # noqa: ANN401 # a column of either table
+    found: ColumnElement[bool] = column != SIMULATED if cluster is None else column == cluster
+    return found
+
+
+def _seen_or_expected(session: Session, cluster: str | None, name: str | None) -> Iterable[NodeName]:
+    seen = select(Node.cluster, Node.name).where(_in_cluster(Node.cluster, cluster), ~Node.quarantined)
+    expected = select(InventoryEntry.cluster, InventoryEntry.node).where(_in_cluster(InventoryEntry.cluster, cluster))
+    if name is not None:
+        seen, expected = seen.where(Node.name == name), expected.where(InventoryEntry.node == name)
+    return (NodeName(*row) for query in (seen, expected.distinct()) for row in session.execute(query))
+
+
+def _with_states(session: Session, cluster: str | None, states: Collection[str]) -> Iterable[NodeName]:
+    said = or_(CurrentVerdict.state.in_(states), CurrentVerdict.last_state.in_(states))
+    there = (
+        select(Node.cluster, Node.name)
+        .join(Gpu, Gpu.node_id == Node.id)
+        .join(CurrentVerdict, _is_of(Gpu.identity, Gpu.simulated))
+        .where(said, _in_cluster(Node.cluster, cluster), ~Gpu.quarantined)
+    )
+    expected = (
+        select(InventoryEntry.cluster, InventoryEntry.node)
+        .join(CurrentVerdict, _is_of(InventoryEntry.gpu, InventoryEntry.cluster == SIMULATED))
+        .outerjoin(Gpu, and_(_is_of(Gpu.identity, Gpu.simulated), ~Gpu.quarantined))
+        .where(said, Gpu.id.is_(None), _in_cluster(InventoryEntry.cluster, cluster))
+    )
+    return (NodeName(*row) for query in (there, expected) for row in session.execute(query.distinct()))
+
+
+def _in_rack(session: Session, cluster: str | None, rack: str) -> set[NodeName]:
+    query = select(Node.cluster, Node.name, Node.labels).where(_in_cluster(Node.cluster, cluster), ~Node.quarantined)
+    return {NodeName(row.cluster, row.name) for row in session.execute(query) if row.labels.get("rack") == rack}
+
+
+def _is_of(identity: Any, simulated: Any) -> ColumnElement[bool]:  # noqa: ANN401 # columns of either table
+    return and_(CurrentVerdict.identity == identity, CurrentVerdict.simulated == simulated)
+
+
+def _rows(session: Session, names: Collection[NodeName]) -> dict[NodeName, Node | None]:
+    found: dict[NodeName, Node | None] = dict.fromkeys(names)
+    for chunk in in_chunks(sorted({name.name for name in names})):
+        for node in session.scalars(select(Node).where(Node.name.in_(chunk), ~Node.quarantined)):
+            if (name := NodeName(node.cluster, node.name)) in found:
+                found[name] = node
+    return found
+
+
+def _expected(session: Session, names: Collection[NodeName]) -> list[InventoryEntry]:
+    wanted = set(names)
+    return [
+        entry
+        for chunk in in_chunks(sorted({name.name for name in names}))
+        for entry in session.scalars(select(InventoryEntry).where(InventoryEntry.node.in_(chunk)))
+        if NodeName(entry.cluster, entry.node) in wanted
+    ]
+
+
+def _gpus_there(session: Session, nodes: dict[NodeName, FleetNode]) -> Iterable[tuple[NodeName, SaidOfGpu]]:
+    name_of = {node.row.id: name for name, node in nodes.items() if node.row is not None}
+    for chunk in in_chunks(sorted(name_of)):
+        query = (
+            _said(Gpu.gpu_index, Gpu.node_id)
+            .select_from(Gpu)
+            .join(Device, Device.id == Gpu.device_id)
+            .outerjoin(CurrentVerdict, _is_of(Gpu.identity, Gpu.simulated))
+            .add_columns(Gpu.identity.label("gpu_id"))
+            .where(Gpu.node_id.in_(chunk), ~Gpu.quarantined)
+        )
+        for row in session.execute(query):
+            yield name_of[row.node_id], _said_of(row, row.gpu_index, is_known=True)
+
+
+def _gpus_expected(session: Session, entries: Iterable[InventoryEntry]) -> Iterable[tuple[NodeName, SaidOfGpu]]:
+    """Gpus that the inventory names and nobody ever saw."""
+    named = {entry.gpu: entry for entry in entries if entry.gpu is not None}
+    for chunk in in_chunks(sorted(named)):
+        query = (
+            _said()
+            .select_from(CurrentVerdict)
+            .join(Device, Device.id == CurrentVerdict.device_id)
+            .outerjoin(Gpu, and_(_is_of(Gpu.identity, Gpu.simulated), ~Gpu.quarantined))
+            .add_columns(CurrentVerdict.identity.label("gpu_id"), CurrentVerdict.simulated)
+            .where(CurrentVerdict.identity.in_(chunk), Gpu.id.is_(None))
+        )
+        for row in session.execute(query):
+            entry = named[row.gpu_id]
+            if row.simulated == (entry.cluster == SIMULATED):
+                yield NodeName(entry.cluster, entry.node), _said_of(row, None, is_known=False)
+
+
+def _said(*more: Any) -> Select[Any]:  # noqa: ANN401 # columns
+    verdict = CurrentVerdict
+    own = (verdict.state, verdict.last_state, verdict.since, verdict.reason, verdict.loss)
+    return select(Device.name.label("device"), *own, *more)
+
+
+def _said_of(row: Any, index: int | None, *, is_known: bool) -> SaidOfGpu:  # noqa: ANN401 # a row of such a query
+    verdict = (row.gpu_id, row.state, row.last_state, row.since, row.reason, row.loss)
+    return SaidOfGpu(row.gpu_id, row.device, index, is_known, None if row.state is None else Head(*verdict))

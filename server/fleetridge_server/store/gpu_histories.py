@@ -1,0 +1,122 @@
+"""
+Histories of gpus: brought up to date for those that reported, read for all.
+
+One row for each gpu, so that an evaluation after few new reports reads the reports of few gpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, Select, Table, and_, exists, or_, select, update
+from sqlalchemy.orm import Session
+
+from fleetridge_server.compare.span import Span
+from fleetridge_server.evaluating.gpu_history import GpuHistory, gpu_history
+from fleetridge_server.evaluating.packing import FORMAT, HistoryReader, packed_history
+from fleetridge_server.store.due import Population
+from fleetridge_server.store.evidence import Subject, judged_reports
+from fleetridge_server.store.models import Gpu
+from fleetridge_server.store.places import device_then
+from fleetridge_server.store.upserts import insert_or_replace
+from fleetridge_server.store.verdict_models import GpuHistory as KeptHistory
+
+_KEPT = cast("Table", KeptHistory.__table__)
+
+# Gpus whose rows one transaction holds: whoever reports one of them meanwhile waits for it.
+GPUS_AT_ONCE = 50
+
+# Rows that one statement reads; far below a second.
+_ROWS_PER_QUERY = 2000
+
+
+def refresh_histories(session: Session, population: Population) -> int:
+    """
+    Bring some histories that are due up to date, in a transaction of the caller's; how many were.
+
+    Fewer than GPUS_AT_ONCE means that none is left.
+    """
+    due = select(Gpu.id, Gpu.identity, Gpu.device_id).where(_is_in(population), _is_due())
+    subjects = [Subject(*row) for row in session.execute(due.order_by(Gpu.id).limit(GPUS_AT_ONCE).with_for_update())]
+    if not subjects:
+        return 0
+    reports = judged_reports(session, subjects)
+    rows = [
+        {
+            "gpu_id": subject.gpu_row,
+            "device_id": subject.device_id,
+            "format": FORMAT,
+            "body": packed_history(gpu_history(reports[subject.gpu_row])),
+        }
+        for subject in subjects
+    ]
+    session.execute(insert_or_replace(session, _KEPT), rows)
+    claimed = [gpu_row for gpu_row, own in reports.items() if own and own[0].conflict]
+    done = update(Gpu).where(Gpu.id.in_(subject.gpu_row for subject in subjects))
+    session.execute(done.values(is_due=False, identity_conflict=Gpu.id.in_(claimed)))
+    return len(subjects)
+
+
+def histories(session: Session, population: Population, as_of: datetime) -> dict[str, GpuHistory]:
+    """
+    Histories of the gpus that were of a device at a time, by their ids; of gpus that reported by then.
+
+    What is kept is read where it holds for that time; the other gpus' reports are asked for.
+    """
+    found: dict[str, GpuHistory] = {}
+    reader = HistoryReader()
+    others: list[Subject] = []
+    for row in _rows(session, population, as_of):
+        if row.body is None:
+            others.append(Subject(row.id, row.identity, population.device_id))
+        else:
+            found[row.identity] = reader.read(row.identity, row.body)
+    reports = judged_reports(session, others, as_of=as_of)
+    found |= {subject.gpu_id: gpu_history(reports[subject.gpu_row]) for subject in others}
+    return {gpu_id: history for gpu_id, history in found.items() if history.reports}
+
+
+def populations_with_due_gpus(session: Session) -> set[Population]:
+    """Populations of which some gpu reported something that its history does not know."""
+    query = select(Gpu.device_id, Gpu.simulated).where(Gpu.is_due).distinct()
+    return {Population(*row) for row in session.execute(query)}
+
+
+def _rows(session: Session, population: Population, as_of: datetime) -> Iterator[Any]:
+    last = 0
+    while True:
+        rows = session.execute(_page(population, as_of).where(Gpu.id > last).limit(_ROWS_PER_QUERY)).all()
+        yield from rows
+        if len(rows) < _ROWS_PER_QUERY:
+            return
+        last = rows[-1].id
+
+
+def _page(population: Population, as_of: datetime) -> Select[int, str, str]:
+    """Gpus in the order of their rows, with their history where it holds for that time."""
+    later = Gpu.last_seen > as_of
+    was_there = device_then(Span(as_of, simulated=population.simulated)) == population.device_id
+    holds = and_(
+        KeptHistory.gpu_id == Gpu.id,
+        KeptHistory.device_id == population.device_id,
+        KeptHistory.format == FORMAT,
+        ~Gpu.is_due,
+        or_(Gpu.last_seen.is_(None), Gpu.last_seen <= as_of),
+    )
+    return (
+        select(Gpu.id, Gpu.identity, KeptHistory.body)
+        .outerjoin(KeptHistory, holds)
+        .where(Gpu.simulated.is_(population.simulated), or_(Gpu.device_id == population.device_id, later), was_there)
+        .order_by(Gpu.id)
+    )
+
+
+def _is_in(population: Population) -> ColumnElement[bool]:
+    return and_(Gpu.device_id == population.device_id, Gpu.simulated.is_(population.simulated))
+
+
+def _is_due() -> ColumnElement[bool]:
+    holds = KeptHistory.gpu_id == Gpu.id, KeptHistory.device_id == Gpu.device_id, KeptHistory.format == FORMAT
+    return or_(Gpu.is_due, ~exists().where(*holds))

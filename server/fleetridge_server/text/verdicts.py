@@ -1,0 +1,160 @@
+"""Verdicts as text: what was evaluated, how many gpus are in which state, the bands, and what is said of each gpu."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fleetridge.quantities import MISSING, percent, significant
+from fleetridge.text_table import Column, text_table
+from fleetridge_server.answer.band_schemas import CohortShown
+from fleetridge_server.answer.notice_schemas import NoticeShown
+from fleetridge_server.answer.place_schemas import SlowPlace
+from fleetridge_server.answer.reason_schemas import FactShown, PlaceShown, ReasonShown
+from fleetridge_server.answer.told_schemas import EvaluatedAnswer, VerdictShown
+from fleetridge_server.compare.roof_words import roof_words
+from fleetridge_server.text.words import at, blocks, differing_conditions, lines
+from fleetridge_server.verdict.facts import fact_words
+from fleetridge_server.verdict.onset import since_words
+from fleetridge_server.verdict.reading_words import setting_words
+from fleetridge_server.verdict.state import ACCUSING, State
+
+
+class Named(NamedTuple):
+    """A gpu as a paragraph names it, its short name in a list of its neighbours, and what is said of it."""
+
+    name: str
+    short: str
+    verdict: VerdictShown
+
+
+_BANDS = (
+    Column("held against"),
+    Column("gpus"),
+    Column("median"),
+    Column("scale"),
+    Column("limit"),
+    Column("beyond below"),
+)
+
+# More than a screen of sentences is read by nobody; the pages of the JSON form have all.
+_MOST_TOLD = 10
+
+_MOST_NOTICES = 10
+
+
+def state_word(state: State) -> str:
+    """State as a cell of a table."""
+    return "few peers" if state == "insufficient_peers" else state
+
+
+def counts(verdicts: Mapping[State, int]) -> str:
+    """Gpus by state in words: "1 outlier, 7 ok"."""
+    return ", ".join(f"{count} {state_word(state)}" for state, count in verdicts.items())
+
+
+def evaluation(answer: EvaluatedAnswer, verdicts: Mapping[State, int]) -> str:
+    """What was found and when, or why nothing was."""
+    if answer.evaluated_as_of is None:
+        return lines([answer.evaluation_note or ""])
+    return lines([f"verdicts as of {at(answer.evaluated_as_of)}: {counts(verdicts) or 'no gpus'}"])
+
+
+def notices(found: Sequence[NoticeShown]) -> str:
+    """What is said once of many gpus."""
+    shown = [_notice(notice) for notice in found[:_MOST_NOTICES]]
+    return lines([*shown, *_and_more(len(found), _MOST_NOTICES, "notices")])
+
+
+def bands(cohorts: Sequence[CohortShown]) -> str:
+    """What gpus are held against, in the unit of each roof."""
+    rows: list[list[str]] = []
+    for cohort, conditions in zip(cohorts, differing_conditions(cohorts), strict=True):
+        for band in cohort.bands:
+            levels = "".join(f", {setting_words(level.factor, level.name)}" for level in band.levels)
+            rows.append(
+                [
+                    f"{roof_words(cohort.roof)}{conditions}{levels}".replace("sustained", "sust."),
+                    str(band.n),
+                    significant(band.median),
+                    percent(band.scale / band.median),
+                    "–" if band.note is not None else percent(band.limit),
+                    "–" if band.note is not None else significant(band.lowest),
+                ]
+            )
+    return text_table(_BANDS, rows) if rows else ""
+
+
+def told(named: Iterable[Named]) -> str:
+    """What is said of accused gpus, with the strongest reason and the next step; those of a slow place at once."""
+    accused = [own for own in named if _is_told(own.verdict)]
+    groups: dict[PlaceShown | str, list[Named]] = {}
+    for own in accused:
+        groups.setdefault(_place(own.verdict) or own.name, []).append(own)
+    shown = list(groups.items())[:_MOST_TOLD]
+    left = len(accused) - sum(len(own) for _, own in shown)
+    sentences = [_told_together(place, own) if isinstance(place, PlaceShown) else _told(own[0]) for place, own in shown]
+    return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
+
+
+def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
+    """Readings in parentheses, but for those that the sentence beside them says; nothing where none is left."""
+    said = [fact_words(fact.reading, fact.own, fact.peers) for fact in found]
+    unsaid = [words for words, fact in zip(said, found, strict=True) if _values(fact) not in beside]
+    return f" ({'; '.join(unsaid)})" if unsaid else ""
+
+
+def reason(found: ReasonShown) -> str:
+    """A reason with the readings that it rests on and its next step."""
+    return f"{found.text}{facts(found.facts, beside=found.text)} → {found.next_step}"
+
+
+def reason_code(code: str | None) -> str:
+    """A reason's code as a cell of a table."""
+    return MISSING if code is None else code.replace("_", " ")
+
+
+def slow_since(own: SlowPlace | VerdictShown) -> str:
+    """Since when by its runs; there is such a time."""
+    return MISSING if own.slow_since is None else since_words(own.slow_since, is_bound=own.slow_since_is_bound)
+
+
+def _values(fact: FactShown) -> str:
+    return f"{fact.own}, peers {fact.peers}"
+
+
+def _is_told(verdict: VerdictShown) -> bool:
+    return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
+
+
+def _place(verdict: VerdictShown) -> PlaceShown | None:
+    """The node or rack that a gpu shares its loss with, where that is what is told of it first."""
+    return verdict.reasons[0].place if verdict.reasons else None
+
+
+def _told(own: Named) -> str:
+    verdict = own.verdict
+    strongest = [reason(found) for found in verdict.reasons[:1]]
+    return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
+
+
+def _told_together(place: PlaceShown, gpus: Sequence[Named]) -> str:
+    """Gpus of a slow node or rack: how they are, the worst of them, and what they share."""
+    worst = max(gpus, key=lambda own: own.verdict.loss or 0.0)
+    states = Counter(own.verdict.state for own in gpus)
+    said_since = min(own.verdict.since for own in gpus)
+    head = (
+        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), said "
+        f"since {at(said_since)}; the worst is {worst.name}: {worst.verdict.text}"
+    )
+    return lines([head, reason(worst.verdict.reasons[0])])
+
+
+def _notice(notice: NoticeShown) -> str:
+    roof = "" if notice.roof is None else f"{roof_words(notice.roof)}: "
+    return f"{notice.kind.replace('_', ' ')}: {roof}{notice.text}"
+
+
+def _and_more(found: int, most: int, what: str) -> list[str]:
+    return [f"and {found - most} more {what}"] if found > most else []

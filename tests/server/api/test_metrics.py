@@ -1,0 +1,107 @@
+"""Metrics for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fleetridge_server.store import metrics as reading
+from support.app_client import AppClient, app_client
+from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
+from support.fleet import post
+
+Sample = tuple[dict[str, str], float]
+
+
+def samples(client: AppClient, name: str) -> list[Sample]:
+    """Samples of one metric, as Prometheus parses them."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    return [(own.labels, own.value) for own in _samples(answer.text) if own.name == name]
+
+
+def _samples(text: str) -> Iterator[Any]:
+    for family in text_string_to_metric_families(text):
+        yield from family.samples
+
+
+@pytest.fixture
+def slow_client(client: AppClient, database_url: str) -> AppClient:
+    """Eight gpus of which the last is slow; evaluated."""
+    post(client, runs("n01", [SOUND] * 7 + [SLOW]))
+    evaluate(database_url)
+    return client
+
+
+def test_every_device_counts_its_verdicts(slow_client: AppClient) -> None:
+    """Zeros included, so that an alert rule never waits for a series to appear."""
+    counts = {labels["verdict"]: value for labels, value in samples(slow_client, "fleetridge_gpus")}
+
+    assert (counts["outlier"], counts["ok"], counts["missing"], len(counts)) == (1, 7, 0, 10)
+
+
+def test_gpus_that_are_not_ok_have_series_of_their_own(slow_client: AppClient) -> None:
+    """Rates, ridge, deviation and age, with the first reason."""
+    [(labels, value)] = samples(slow_client, "fleetridge_gpu_verdict")
+    assert (labels["gpu"], labels["node"], labels["verdict"], value) == (gpu_id("n01", 7), "n01", "outlier", 1)
+
+    [(pi_labels, pi)] = samples(slow_client, "fleetridge_gpu_pi_tflops")
+    assert (pi_labels["dtype"], pi_labels["regime"], pi) == ("bfloat16", "burst", SLOW)
+    assert [value for _, value in samples(slow_client, "fleetridge_gpu_beta_gbps")] == [4430.0]
+    [(_, ridge)] = samples(slow_client, "fleetridge_gpu_ridge_flop_per_byte")
+    assert ridge == pytest.approx(1000 * SLOW / 4430.0)
+    deviations = {labels["roof"]: value for labels, value in samples(slow_client, "fleetridge_gpu_deviation_ratio")}
+    assert deviations == {"pi": pytest.approx(SLOW / SOUND - 1), "beta": 0.0}
+    [(_, age)] = samples(slow_client, "fleetridge_gpu_report_age_seconds")
+    assert age > 0
+
+
+def test_every_gpu_has_series_where_that_is_switched_on(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a setting."""
+    monkeypatch.setenv("FLEETRIDGE_SERVER_METRICS_OF_EVERY_GPU", "true")
+    with app_client(database_url) as client:
+        post(client, runs("n01", [SOUND] * 7 + [SLOW]))
+        evaluate(database_url)
+
+        assert len(samples(client, "fleetridge_gpu_pi_tflops")) == 8
+
+
+def test_made_up_gpus_never_show(slow_client: AppClient, database_url: str) -> None:
+    """No rule may fire for them."""
+    post(slow_client, runs("s01", [SOUND] * 7 + [SLOW], node__cluster="simulated"))
+    evaluate(database_url, simulated=True)
+
+    assert "s01" not in slow_client.get("/metrics").text
+    assert sum(value for _, value in samples(slow_client, "fleetridge_gpus")) == 8
+
+
+def test_gpus_beyond_the_bound_are_counted(
+    client: AppClient, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst are kept."""
+    monkeypatch.setattr("fleetridge_server.api.metrics.MOST_GPUS", 1)
+    post(client, runs("n01", [SOUND] * 14 + [SLOW, SLOW]))
+    evaluate(database_url)
+
+    assert len(samples(client, "fleetridge_gpu_verdict")) == 1
+    assert samples(client, "fleetridge_gpus_left_out") == [({}, 1)]
+    assert reading.MOST_GPUS == 5000
+
+
+def test_names_are_escaped(client: AppClient, database_url: str) -> None:
+    """A node cannot invent a series."""
+    name = 'n"} 1 \\'
+    post(client, runs(name, [SOUND] * 7 + [SLOW]))
+    evaluate(database_url)
+
+    [(labels, _)] = samples(client, "fleetridge_gpu_verdict")
+
+    assert labels["node"] == name
+
+
+def test_an_empty_server_has_metrics(client: AppClient) -> None:
+    """Scrapes succeed from the first moment."""
+    assert samples(client, "fleetridge_gpus_left_out") == [({}, 0)]

@@ -1,0 +1,142 @@
+"""The page of a device: charts, lists and filters, all of the same facts as the API's answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetridge.quantities import significant
+from support.app_client import AppClient
+from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
+from support.fleet import post, read
+from support.html_pages import Page, page_of
+from support.reports import compute_roof, memory_roof
+
+PAGE = "/ui/devices/h200"
+
+
+@pytest.fixture
+def sick(client: AppClient, database_url: str) -> AppClient:
+    """Sixteen gpus, one of which is slow."""
+    post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
+    evaluate(database_url)
+    return client
+
+
+def gpu_rows(page: Page) -> list[list[str]]:
+    """Rows of the list of gpus."""
+    return [row for row in page.rows if len(row) == 8 and row[0].startswith("n0")]
+
+
+def test_medians_shares_and_bands_are_those_of_the_api(sick: AppClient) -> None:
+    page, answer = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")
+
+    [ridge] = answer["ridges"]
+    row = page.row("bfloat16 burst")
+    assert row[1:3] == [str(ridge["peers"]), significant(ridge["pi_tflops"]["median"])]
+    assert row[5] == significant(ridge["published"]["pi_tflops"])
+    band = answer["cohorts"][0]["bands"][0]
+    assert f"{significant(band['lowest'])} TFLOP/s" in page.text
+
+
+def test_gpus_are_listed_as_the_api_lists_them(sick: AppClient) -> None:
+    page, answer = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")
+
+    assert [row[0] for row in gpu_rows(page)] == [f"{gpu['node']} gpu {gpu['index']}" for gpu in answer["gpus"]]
+    assert page.links["n02 gpu 7"] == f"/ui/gpus/{gpu_id('n02', 7)}"
+
+
+def test_the_first_table_has_the_gpus_to_look_at_with_reason_and_next_step(sick: AppClient) -> None:
+    page, gpu = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")["gpus"][0]
+
+    first = next(row for row in page.rows if row and row[0] == "n02 gpu 7")
+    assert first[3] == gpu["verdict"]["reasons"][0]["text"]
+    assert first[4] == gpu["verdict"]["reasons"][0]["next_step"].replace("`", "")
+
+
+def test_filters_choose_what_is_listed_and_drawn(sick: AppClient) -> None:
+    page = page_of(sick, f"{PAGE}?verdict=outlier&dtype=&cluster=&driver=")
+
+    assert "1 gpu listed" in page.text
+    assert page.links["Show all"] == PAGE
+    assert page.links[f"{PAGE.removeprefix('/ui')}/ridge?verdict=outlier"]
+    assert "n01 gpu 0" not in page.text
+
+
+def test_a_driver_can_be_chosen(client: AppClient, database_url: str) -> None:
+    post(client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, environment__driver="590.1")])
+    evaluate(database_url)
+
+    page = page_of(client, f"{PAGE}?driver=590.1")
+
+    assert "4 gpus listed" in page.text
+    assert [gpu["node"] for gpu in read(client, "/devices/h200/ridge", driver="590.1")["gpus"]] == ["n02"] * 4
+    options = [own.get("value") for name, own in page.elements if name == "option"]
+    assert {"580.159.04", "590.1"} <= set(options)
+
+
+def test_a_filter_that_takes_nothing_says_so(sick: AppClient) -> None:
+    page = page_of(sick, f"{PAGE}?cluster=west")
+
+    assert "No gpu fits these filters." in page.text
+
+
+def test_a_long_list_has_pages_that_belong_together(sick: AppClient) -> None:
+    first = page_of(sick, f"{PAGE}?limit=10")
+    second = page_of(sick, first.links["Next page"])
+
+    assert [len(gpu_rows(page)) for page in (first, second)] == [10, 6]
+    assert second.links["First page"] == f"{PAGE}?limit=10"
+
+
+@pytest.mark.parametrize("chart", ["roofline", "strips", "distribution"])
+def test_each_chart_is_a_file_as_well(sick: AppClient, chart: str) -> None:
+    href = next(own for own in page_of(sick, PAGE).addresses if own.startswith(f"{PAGE}/{chart}.svg"))
+
+    answer = sick.get(href)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
+    assert answer.text.startswith("<svg ")
+    assert "style-src 'sha256-" in answer.headers["content-security-policy"]
+    assert "n02 gpu 7" in answer.text or chart == "distribution"
+
+
+def test_a_device_of_one_gpu_is_shown_beside_what_is_published(client: AppClient, database_url: str) -> None:
+    post(client, runs("n01", [SOUND]))
+    evaluate(database_url)
+
+    page = page_of(client, PAGE)
+
+    assert "few peers" in page.text
+    assert "published" in page.text
+
+
+def test_a_device_whose_gpus_were_never_measured_has_no_chart(client: AppClient, database_url: str) -> None:
+    failed = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
+    post(client, runs("n01", [SOUND] * 4, **failed))
+    evaluate(database_url)
+
+    page = page_of(client, PAGE)
+
+    assert "<svg" not in page.html
+    assert page.row("n01 gpu 0")[1] == "∅ unmeasured"
+    assert page_of(client, f"/ui/gpus/{gpu_id('n01', 0)}").text.count("There are none: none of its newest reports") == 1
+    assert client.get(f"{PAGE}/distribution.svg").status_code == 404
+
+
+def test_several_dtypes_are_told_apart(client: AppClient, database_url: str) -> None:
+    roofs = [compute_roof(SOUND), compute_roof(1500.0, dtype="float8_e4m3fn"), memory_roof(4430.0)]
+    post(client, runs("n01", [SOUND] * 4, roofs=roofs))
+    evaluate(database_url)
+
+    page = page_of(client, PAGE)
+
+    assert page.row("float8_e4m3fn burst")[2] == "1500"
+    assert "pi float8_e4m3fn burst" in page.text
+    assert "float8_e4m3fn" not in {row[0] for row in page_of(client, f"{PAGE}?dtype=bfloat16").rows if row}
+
+
+def test_an_unknown_device_is_told_on_a_page(client: AppClient) -> None:
+    page = page_of(client, "/ui/devices/nope", status=404)
+
+    assert "There is no such device" in page.text
+    assert page.links["To the fleet"] == "/"

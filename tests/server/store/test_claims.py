@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select
+
+from fleetridge_server.ingest.intake import Accepted, examined
+from fleetridge_server.store.models import Gpu, GpuRoof, Report
+from fleetridge_server.store.schema import downgrade, migrate
+from fleetridge_server.store.writing import write_reports
+from support.app_client import AppClient
+from support.evaluations import DAY, HOUR, NOON, a_report
+from support.fleet import post, read
+
+if TYPE_CHECKING:
+    from fleetridge_server.store.database import Database
+
+MINUTE = timedelta(minutes=1)
+
+
+def store(database: Database, report: dict[str, Any]) -> None:
+    item = examined(report, sent_at=None, received_at=NOON + DAY)
+    assert isinstance(item, Accepted)
+    write_reports(database, [item])
+
+
+def claim(node: str | None, minutes: int, pi_tflops: float | None = 800.0, **changes: Any) -> dict[str, Any]:
+    return a_report("GPU-0", pi_tflops, at=NOON + minutes * MINUTE, node__name=node, **changes)
+
+
+def pi_values(database: Database) -> list[float]:
+    with database.reading() as session:
+        return list(session.scalars(select(GpuRoof.value).where(GpuRoof.kind == "compute")))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_reports_of_two_nodes_within_an_hour_move_no_value(database: Database, order: int) -> None:
+    """In whatever order they arrive."""
+    for report in [claim("n1", -300, 800.0), claim("n1", 0, 500.0), claim("n2", 59, 400.0)][::order]:
+        store(database, report)
+
+    assert pi_values(database) == [800.0]
+
+
+def test_a_gpu_that_moved_keeps_its_values(database: Database) -> None:
+    """Nobody carries a card over within the hour."""
+    for report in [claim("n1", 0, 500.0), claim("n2", 61, 400.0)]:
+        store(database, report)
+
+    assert pi_values(database) == [450.0]
+
+
+def test_a_failed_report_claims_a_gpu_as_well(database: Database) -> None:
+    """It takes back a value that was kept before."""
+    store(database, claim("n1", 0, 500.0))
+    store(database, claim("n2", 30, None, outcome="failed", reason="crashed", points=[], roofs=[]))
+
+    assert pi_values(database) == []
+
+
+def test_an_import_that_names_no_node_disputes_nothing(database: Database) -> None:
+    store(database, claim("n1", 0, 500.0))
+    store(database, claim(None, 30, 400.0))
+
+    assert pi_values(database) == [450.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_arrival_never_matters(database: Database, seed: int) -> None:
+    """Each report conflicts from the later of the two times on, the earliest of all its conflicts."""
+    dice = random.Random(seed)  # noqa: S311 # a scenario, no secret
+    reports = [claim(dice.choice(["n1", "n2", "n3"]), dice.randrange(500)) for _ in range(14)]
+    at = {own["report_id"]: (own["measured_to"], own["node"]["name"]) for own in reports}
+    for report in reports:
+        store(database, report)
+
+    with database.reading() as session:
+        rows = session.scalars(select(Report)).all()
+    for row in rows:
+        others = [
+            max(row.ordered_at or NOON, other.ordered_at or NOON)
+            for other in rows
+            if at[str(other.id)][1] != at[str(row.id)][1]
+            and abs((other.ordered_at or NOON) - (row.ordered_at or NOON)) <= HOUR
+        ]
+        assert row.conflict_from == min(others, default=None)
+
+
+def test_answers_about_the_past_know_of_no_later_claim(client: AppClient) -> None:
+    """As of the time between the two the first stood alone."""
+    post(client, [claim("n1", 0, 500.0)])
+    post(client, [claim("n2", 30, 400.0)])
+
+    def pis(minutes: int) -> list[float]:
+        as_of = (NOON + minutes * MINUTE).isoformat()
+        answer = read(client, "/devices/H200/ridge", as_of=as_of, since=(NOON - DAY).isoformat())
+        return [row["pi_tflops"] for gpu in answer["gpus"] for row in gpu["ridges"]]
+
+    assert pis(10) == [500.0]
+    assert pis(40) == []
+
+
+def test_the_migration_finds_the_claims_of_reports_that_were_there(database: Database, database_url: str) -> None:
+    """A server that grew up without the rule is treated as one that always had it."""
+    for report in [claim("n1", 0), claim("n2", 45), claim("n1", 90), claim("n1", 300), claim("n2", 500)]:
+        store(database, report)
+    before = claims(database)
+    database.engine.dispose()
+
+    downgrade(database_url, "0002")
+    migrate(database_url)
+
+    assert claims(database) == before
+    assert sorted(at is not None for at in before[0].values()) == [False, False, True, True, True]
+
+
+def claims(database: Database) -> tuple[dict[UUID, datetime | None], list[bool]]:
+    """From when on each report conflicts, and which gpus were reported by several nodes."""
+    with database.reading() as session:
+        reports = {row.id: row.conflict_from for row in session.scalars(select(Report))}
+        return reports, list(session.scalars(select(Gpu.several_nodes)))

@@ -1,0 +1,30 @@
+"""Tokens for tests: made as the command makes them, and shown as callers do."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from fleetridge_server.access.scope import Scope
+from fleetridge_server.access.token_text import new_token, sha256_of
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.tokens import NewToken, add_token
+
+
+def make_token(
+    database: Database,
+    *scopes: Scope,
+    cluster: str | None = None,
+    node: str | None = None,
+    expires_at: datetime | None = None,
+) -> str:
+    """Text of a new token."""
+    text = new_token()
+    new = NewToken(text[-12:], sha256_of(text), frozenset(scopes), cluster, node, expires_at)
+    with database.writing() as session:
+        add_token(session, new, datetime.now(timezone.utc))
+    return text
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Headers that show a token."""
+    return {"Authorization": f"Bearer {token}"}
