@@ -119,7 +119,7 @@ def test_the_crontab_has_a_time_a_user_and_a_line_that_a_shell_can_read() -> Non
 def test_the_agents_of_one_node_agree_on_where_its_state_is() -> None:
     """The one that measures and the one that tells of it read the same folder."""
     given = {
-        str(choices.state_dir(Source(agent_cli._parser().parse_args(words[1:]), {}), is_root=True, home=DEPLOY))
+        str(choices.state_dir(Source(agent_cli._parser().parse_args(words[1:]), {}), is_root=True))
         for _, words in command_lines()
         if words[0] == AGENT
     }
