@@ -6,14 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
 from fleetridge_server.store.database import open_database
 from support.distributions import CHECKOUT
-from support.evaluated import evaluate
 from support.server_process import server_process
 from support.tokens import make_token
 
@@ -28,6 +30,9 @@ SCREENSHOTS = CHECKOUT / ".screenshots"
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
+
+GPUS = 64
+ATTEMPTS = 300
 
 FAULTS = (
     "power_cap:1:0.12",
@@ -97,9 +102,20 @@ def simulated(database_url: str, token: str = "") -> Iterator[Site]:
             options = ["--token-file", str(ingest)]
         faults = [word for fault in FAULTS for word in ("--fault", fault)]
         command = [sys.executable, "-m", "fleetridge_server.cli", "simulate", "--server", url, *options]
-        subprocess.run([*command, "--gpus", "64", "--days", "14", *faults], check=True, capture_output=True)
-        evaluate(database_url, simulated=True)
+        subprocess.run([*command, "--gpus", str(GPUS), "--days", "14", *faults], check=True, capture_output=True)
+        wait_for_verdicts(url, token)
         yield Site(url, token)
+
+
+def wait_for_verdicts(url: str, token: str) -> None:
+    """The server evaluates by itself, soon after reports arrive."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for _ in range(ATTEMPTS):
+        fleet = httpx.get(f"{url}/fleet?cluster=simulated", headers=headers, timeout=60).json()
+        if sum(fleet["verdicts"].values()) == GPUS:
+            return
+        time.sleep(1)
+    raise AssertionError("the server evaluated nothing within minutes")
 
 
 @contextmanager
