@@ -148,7 +148,7 @@ async def _page_times(url: str, days: int) -> dict[str, float]:
     middle = (_FIRST + timedelta(days=days // 2)).strftime("%Y-%m-%dT%H:%M:%SZ")
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://server", timeout=None) as client:  # noqa: S113 # slow pages are what is looked for
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as client:  # noqa: S113 # slow pages are what is looked for
             return {page: await _median_s(client, address.format(middle=middle)) for page, address in _PAGES.items()}
 
 

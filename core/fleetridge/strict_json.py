@@ -119,16 +119,16 @@ def _passes(value: Json, max_values: int) -> bool:
                 if not "".join(part).isprintable():
                     return False
                 level += part.values()
-            else:
+            elif isinstance(part, list):
                 level += part
     return False
 
 
 def _may_stay(parts: list[Json]) -> bool:
     """Whether all texts and numbers among some values can be kept; False where a sum of numbers overflows, too."""
-    if not "".join([part for part in parts if type(part) is str]).isprintable():  # type: ignore[misc] # texts
+    if not "".join([part for part in parts if type(part) is str]).isprintable():
         return False
-    integers: list[int] = [part for part in parts if type(part) is int]  # type: ignore[misc] # integers
+    integers: list[int] = [part for part in parts if type(part) is int]
     if integers and not _INT64_MIN <= min(integers) <= max(integers) <= _INT64_MAX:
         return False
     return math.isfinite(sum([part for part in parts if type(part) is float]))

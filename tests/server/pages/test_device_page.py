@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fleetridge.quantities import significant
@@ -111,7 +113,7 @@ def test_a_device_of_one_gpu_is_shown_beside_what_is_published(client: AppClient
 
 
 def test_a_device_whose_gpus_were_never_measured_has_no_chart(client: AppClient, database_url: str) -> None:
-    failed = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
+    failed: dict[str, Any] = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
     post(client, runs("n01", [SOUND] * 4, **failed))
     evaluate(database_url)
 

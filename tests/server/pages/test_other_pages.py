@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleetridge.quantities import signed_percent, significant
 from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
@@ -76,7 +78,7 @@ def test_a_comparison_has_the_figures_of_the_api(client: AppClient, database_url
 
 
 def test_a_comparison_says_where_there_is_nothing_to_compare(client: AppClient) -> None:
-    failed = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
+    failed: dict[str, Any] = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
     post(client, runs("n01", [SOUND], **failed))
 
     assert "There is nothing to compare" in page_of(client, "/ui/devices/h200/compare?by=label%3Arack").text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from support.app_client import AppClient
@@ -23,7 +25,7 @@ PAGES = (
 @pytest.fixture
 def hostile(client: AppClient, database_url: str) -> dict[str, str]:
     """A fleet whose every name is markup; addresses of its pages."""
-    names = {
+    names: dict[str, Any] = {
         "gpu__device": f"NVIDIA {HOSTILE}",
         "node__cluster": HOSTILE,
         "node__labels": {"rack": HOSTILE},
