@@ -15,7 +15,7 @@ MADE_FOR := $(shell $(PYTHON) -c 'import os, sys, zlib; \
 READY := $(VENV)/.ready-$(MADE_FOR)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deploy lint format bench pins clean
+.PHONY: help demo test test-browser test-deploy lint format bench pins clean
 
 help: ## list the targets
 	@echo "make TARGET [PYTHON=python3.12] [TORCH_INDEX_URL=URL] [ARGS='...']"
@@ -33,6 +33,10 @@ demo: $(READY) ## measure this machine, post it to a server of your own, show th
 
 test: $(READY) ## run every test, on SQLite and PostgreSQL, with branch coverage
 	@$(RUN) -m pytest --cov --numprocesses logical --maxprocesses 8 $(ARGS)
+
+test-browser: $(READY) ## look at every page with a real Chromium, which it needs (CONTRIBUTING.md); pictures go to .screenshots
+	@$(INSTALL) --quiet --no-build-isolation --editable '.[agent,server,dev,browser]'
+	@$(RUN) -m pytest -m 'programs or not programs' tests/web $(ARGS)
 
 test-deploy: $(READY) ## check everything in deploy/ with the programs that read it (CONTRIBUTING.md names them)
 	@$(INSTALL) --quiet --no-build-isolation --editable '.[agent,server,dev,deploy]'
@@ -58,7 +62,7 @@ pins: ## renew constraints.txt: only what must change, or everything with ARGS=-
 		--custom-compile-command 'make pins' --output-file constraints.txt $(ARGS)
 
 clean: ## remove the environment, the demo's data and every cache
-	@rm -rf $(VENV) .demo dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .demo .screenshots dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Without a stamp (first run, interrupted run, another Python, moved folder) the environment is made afresh;

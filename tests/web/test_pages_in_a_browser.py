@@ -87,7 +87,7 @@ def test_the_map_and_the_charts_lead_to_the_same_gpu(tab: Tab) -> None:
 def test_a_filter_takes_effect_when_it_is_chosen(tab: Tab) -> None:
     tab.open(DEVICE)
 
-    tab.page.get_by_label("verdict").select_option("outlier")
+    tab.page.get_by_role("combobox", name="verdict").select_option("outlier")
     tab.page.wait_for_url("**verdict=outlier*")
 
     counts = asked(tab.site, f"/devices/h200/ridge?{SIMULATED}")["verdicts"]
@@ -101,7 +101,7 @@ def test_a_filter_takes_effect_when_it_is_chosen(tab: Tab) -> None:
 def test_everything_works_without_a_script(browser: Browser, site: Site) -> None:
     with tab_of(browser, site, java_script_enabled=False) as tab:
         tab.open(DEVICE)
-        tab.page.get_by_label("verdict").select_option("ok")
+        tab.page.get_by_role("combobox", name="verdict").select_option("ok")
         tab.page.get_by_role("button", name="Filter").click()
         assert "verdict=ok" in tab.path
         tab.page.get_by_text("What the words mean").click()
