@@ -68,7 +68,8 @@ class Tab:
     @property
     def path(self) -> str:
         """Where it is."""
-        return self.page.url.removeprefix(self.site.url)
+        address: str = self.page.url
+        return address.removeprefix(self.site.url)
 
     def watch(self) -> None:
         """Take note of errors, and of every request that leaves the site."""

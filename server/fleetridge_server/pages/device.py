@@ -20,7 +20,7 @@ from fleetridge_server.drawing.inline import inline_chart
 from fleetridge_server.drawing.roofline import roofline_svg
 from fleetridge_server.drawing.strip import strip_svg
 from fleetridge_server.pages.asking import query_of
-from fleetridge_server.pages.device_charts import Subject, distribution_chart, roofline_chart, strip_chart
+from fleetridge_server.pages.device_charts import Subject, distribution_chart, roofline_chart, strip_chart, subject_of
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.rendering import Frame, html, picture
@@ -157,7 +157,7 @@ def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> De
         lines=lines,
         conditions=tuple(differing_conditions(answer.ridges)),
         dtype=subject.dtype,
-        listed=len(subject.gpus),
+        listed=subject.gpus,
         is_filtered=bool(chart_query.keys() - {"cluster", "as_of"}) or query.cluster not in (None, SIMULATED),
         filters=_filters(there, query, simulated=links.simulated),
         keeps=() if query.as_of is None else (("as_of", query.as_of.isoformat()),),
@@ -182,7 +182,7 @@ def _asked(request: Request, database: Database, name: str) -> tuple[RidgeQuery,
     query = query_of(request, RidgeQuery)
     read = read_ridge(database, name, query)
     links = Links(simulated=query.cluster == SIMULATED, as_of=query.as_of)
-    return query, Subject(read.answer, read.gpus, _heads(database, read), links)
+    return query, subject_of(read.answer, read.gpus, _heads(database, read), links)
 
 
 def _heads(database: Database, read: RidgeRead) -> dict[str, Head]:

@@ -31,6 +31,9 @@ _PREFERRED = ("bfloat16", "float16")
 # More strips than this are no longer a glance; a filter by dtype has the others.
 _MOST_STRIPS = 8
 
+# From here on a page has strips of one dtype alone: each costs as much time as its gpus are many.
+_MANY_GPUS = 1000
+
 _RoofKey = tuple[str, str | None, bool | None, str, str | None, Conditions]
 
 
@@ -41,15 +44,16 @@ class Subject:
 
     Attributes:
         answer: about the device.
-        gpus: to draw, worst first.
-        said: of each of them in a line.
         links: of the page.
+        gpus: how many are drawn.
+        ridges, betas: of the gpus to draw, worst first, by what they are compared in.
     """
 
     answer: DeviceRidge
-    gpus: Sequence[Standing]
-    said: Mapping[str, Head]
     links: Links
+    gpus: int
+    ridges: Mapping[_RoofKey, Sequence[tuple[DrawnGpu, Ridge]]]
+    betas: Mapping[_RoofKey, Sequence[tuple[DrawnGpu, Compared]]]
 
     @property
     def dtype(self) -> str | None:
@@ -57,28 +61,44 @@ class Subject:
         found = [ridge.dtype for ridge in self.answer.ridges]
         return next((dtype for dtype in _PREFERRED if dtype in found), found[0] if found else None)
 
-    def drawn(self, gpu: Standing) -> DrawnGpu:
-        """A gpu as charts speak of it."""
-        where, head = gpu.place, self.said.get(gpu.place.gpu_id)
-        return DrawnGpu(
-            label=gpu_label(where.node, where.index, where.gpu_id),
-            state=None if head is None else head.state,
-            href=self.links.gpu(where.gpu_id),
-            note="" if head is None or head.reason is None else state_word(head.reason),
-        )
+
+def subject_of(answer: DeviceRidge, gpus: Sequence[Standing], said: Mapping[str, Head], links: Links) -> Subject:
+    """
+    What charts are made from.
+
+    Args:
+        answer: about the device.
+        gpus: to draw, worst first.
+        said: of each of them in a line.
+        links: of the page.
+    """
+    ridges: dict[_RoofKey, list[tuple[DrawnGpu, Ridge]]] = defaultdict(list)
+    betas: dict[_RoofKey, list[tuple[DrawnGpu, Compared]]] = defaultdict(list)
+    for gpu in gpus:
+        head = said.get(gpu.place.gpu_id)
+        # Bars stand for the healthy gpus of a large fleet, and lead to none of them.
+        with_link = len(gpus) <= _MANY_GPUS or (head is not None and head.state != "ok")
+        drawn = _drawn(gpu, head, links, with_link=with_link)
+        for ridge in gpu.roofs.ridges:
+            ridges[_key(ridge.pi.own.cohort)].append((drawn, ridge))
+        for beta in gpu.roofs.bandwidths:
+            roof = beta.own.cohort.roof
+            betas[roof.dtype, None, None, roof.regime, roof.kernel, beta.own.cohort.conditions].append((drawn, beta))
+    return Subject(answer, links, len(gpus), ridges, betas)
 
 
 def roofline_chart(subject: Subject) -> RooflineChart:
     """Median roofs of every dtype; those of the gpus, and what workloads reach, for one."""
     answer, main = subject.answer, subject.dtype
-    drawn = _ridges_by_roof(subject)
     roofs = tuple(
         FleetRoof(
             dtype=_variant_words(ridge),
             regime=ridge.regime,
             pi_tflops=ridge.pi_tflops.median,
             beta_gbps=None if ridge.beta_gbps is None else ridge.beta_gbps.median,
-            gpus=tuple(_gpu_roof(*own) for own in drawn.get(_key_of(ridge), ())) if ridge.dtype == main else (),
+            gpus=tuple(_gpu_roof(*own) for own in subject.ridges.get(_key_of(ridge), ()))
+            if ridge.dtype == main
+            else (),
             ridge_median=None if ridge.ridge_flop_per_byte is None else ridge.ridge_flop_per_byte.median,
         )
         for ridge in _largest(answer.ridges)
@@ -95,23 +115,24 @@ def roofline_chart(subject: Subject) -> RooflineChart:
 
 
 def strip_chart(subject: Subject) -> StripChart:
-    """Deviations of every gpu from the median of its peers: pi of each dtype, beta, and I* of one dtype."""
+    """
+    Deviations of every gpu from the median of its peers: pi of each dtype, beta, and I* of one dtype.
+
+    Of a large fleet pi of one dtype and beta; the filter by dtype has the others.
+    """
     answer = subject.answer
-    drawn = _ridges_by_roof(subject)
-    betas = _betas_by_roof(subject)
     strips = [
-        *_pi_strips(answer, drawn),
-        *(_beta_strip(own, betas.get(_key_of(own), ()), answer.cohorts) for own in answer.bandwidths),
-        *_ridge_strips(answer, drawn, subject.dtype),
+        *_pi_strips(subject),
+        *(_beta_strip(own, subject.betas.get(_key_of(own), ()), answer.cohorts) for own in answer.bandwidths),
+        *(() if subject.gpus > _MANY_GPUS else _ridge_strips(subject)),
     ]
     return StripChart("Distance of every gpu from the median", tuple(strip for strip in strips if strip.gpus))
 
 
 def distribution_chart(subject: Subject) -> DistributionChart | None:
     """How pi of one dtype is distributed over the gpus that are drawn; None where nothing was measured."""
-    drawn = _ridges_by_roof(subject)
     for ridge in _largest(subject.answer.ridges):
-        own = drawn.get(_key_of(ridge), ())
+        own = subject.ridges.get(_key_of(ridge), ())
         if ridge.dtype == subject.dtype and own:
             band = _only_band(subject.answer.cohorts, ridge)
             return DistributionChart(
@@ -124,10 +145,13 @@ def distribution_chart(subject: Subject) -> DistributionChart | None:
     return None
 
 
-def _pi_strips(answer: DeviceRidge, drawn: Mapping[_RoofKey, Sequence[tuple[DrawnGpu, Ridge]]]) -> list[Strip]:
+def _pi_strips(subject: Subject) -> list[Strip]:
+    answer = subject.answer
     conditions = differing_conditions(answer.ridges)
     strips = []
     for ridge, own_conditions in zip(answer.ridges, conditions, strict=True):
+        if subject.gpus > _MANY_GPUS and ridge.dtype != subject.dtype:
+            continue
         band = _only_band(answer.cohorts, ridge)
         strips.append(
             Strip(
@@ -135,7 +159,8 @@ def _pi_strips(answer: DeviceRidge, drawn: Mapping[_RoofKey, Sequence[tuple[Draw
                 unit="TFLOP/s",
                 median=ridge.pi_tflops.median,
                 gpus=tuple(
-                    GpuDeviation(gpu, own.pi.own.value, own.pi.deviation) for gpu, own in drawn.get(_key_of(ridge), ())
+                    GpuDeviation(gpu, own.pi.own.value, own.pi.deviation)
+                    for gpu, own in subject.ridges.get(_key_of(ridge), ())
                 ),
                 limit=None if band is None else band[0],
                 published=ridge.published.pi_tflops,
@@ -160,15 +185,13 @@ def _beta_strip(
     )
 
 
-def _ridge_strips(
-    answer: DeviceRidge, drawn: Mapping[_RoofKey, Sequence[tuple[DrawnGpu, Ridge]]], dtype: str | None
-) -> list[Strip]:
+def _ridge_strips(subject: Subject) -> list[Strip]:
     strips = []
-    for ridge in _largest(answer.ridges):
+    for ridge in _largest(subject.answer.ridges):
         middle = ridge.ridge_flop_per_byte
-        if ridge.dtype != dtype or middle is None:
+        if ridge.dtype != subject.dtype or middle is None:
             continue
-        found = [(gpu, own.flop_per_byte) for gpu, own in drawn.get(_key_of(ridge), ())]
+        found = [(gpu, own.flop_per_byte) for gpu, own in subject.ridges.get(_key_of(ridge), ())]
         strips.append(
             Strip(
                 label=f"I* {_variant_words(ridge)} {ridge.regime}",
@@ -212,23 +235,15 @@ def _largest(ridges: Sequence[FleetRidge]) -> list[FleetRidge]:
     return list(found.values())
 
 
-def _ridges_by_roof(subject: Subject) -> dict[_RoofKey, list[tuple[DrawnGpu, Ridge]]]:
-    found: dict[_RoofKey, list[tuple[DrawnGpu, Ridge]]] = defaultdict(list)
-    for gpu in subject.gpus:
-        drawn = subject.drawn(gpu)
-        for ridge in gpu.roofs.ridges:
-            found[_key(ridge.pi.own.cohort)].append((drawn, ridge))
-    return found
-
-
-def _betas_by_roof(subject: Subject) -> dict[_RoofKey, list[tuple[DrawnGpu, Compared]]]:
-    found: dict[_RoofKey, list[tuple[DrawnGpu, Compared]]] = defaultdict(list)
-    for gpu in subject.gpus:
-        drawn = subject.drawn(gpu)
-        for beta in gpu.roofs.bandwidths:
-            roof = beta.own.cohort.roof
-            found[roof.dtype, None, None, roof.regime, roof.kernel, beta.own.cohort.conditions].append((drawn, beta))
-    return found
+def _drawn(gpu: Standing, head: Head | None, links: Links, *, with_link: bool) -> DrawnGpu:
+    """A gpu as charts speak of it."""
+    where = gpu.place
+    return DrawnGpu(
+        label=gpu_label(where.node, where.index, where.gpu_id),
+        state=None if head is None else head.state,
+        href=links.gpu(where.gpu_id) if with_link else None,
+        note="" if head is None or head.reason is None else state_word(head.reason),
+    )
 
 
 def _key(cohort: Cohort) -> _RoofKey:

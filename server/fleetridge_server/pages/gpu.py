@@ -11,13 +11,11 @@ from fastapi import APIRouter, Request, Response
 from fleetridge.report.points import Point
 from fleetridge_server.answer.alert_schemas import MarkShown
 from fleetridge_server.answer.gpu_schemas import GpuAnswer, GpuHistoryAnswer
-from fleetridge_server.answer.verdict_words import onset_words
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.gpus import GpuQuery, GpuRead, HistoryQuery, read_gpu, read_gpu_history
 from fleetridge_server.api.marks import MarksQuery, read_marks
 from fleetridge_server.api.reports import the_document
 from fleetridge_server.compare.cohort import FEWEST_PEERS
-from fleetridge_server.compare.roof_words import roof_words
 from fleetridge_server.drawing.history import history_svg
 from fleetridge_server.drawing.inline import inline_chart
 from fleetridge_server.drawing.roofline import roofline_svg
@@ -51,7 +49,7 @@ class GpuPage:
     What the page shows.
 
     Attributes:
-        said: one sentence; loss: the largest, as a deviation; since: in which runs and since when, in words.
+        said: one sentence.
         few_peers: note where there are too few gpus of its kind to compare it with.
         points: of the newest measured report, `points_of` its id and `points_note` why there are none.
         runs: newest of the history, of which there are `history_runs` here.
@@ -62,7 +60,6 @@ class GpuPage:
     label: str
     shown: StateShown | None
     said: str
-    since: str
     few_peers: str
     sums: tuple[RoofSum, ...]
     drifts: tuple[str, ...]
@@ -145,14 +142,12 @@ def gpu_page(
     roofline = gpu_roofline(answer, read.roofs, sweep.points)
     chart = gpu_history(answer, history, read.roofs)
     judged = () if verdict is None else (*verdict.roofs, *verdict.links)
-    worst = max((own for own in judged if own.standing != "clear"), key=lambda own: own.loss, default=None)
     return GpuPage(
         answer=answer,
         history=history,
         label=gpu_label(answer.node, answer.index, answer.gpu_id),
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
         said=_unjudged(answer) if verdict is None else verdict.text,
-        since="" if worst is None or worst.slow_since is None else f"{roof_words(worst.roof)}: {onset_words(worst)}",
         few_peers=_few_peers(answer),
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
         drifts=() if verdict is None else tuple(drift_sum(drift) for drift in verdict.drifts),
