@@ -12,7 +12,7 @@ from fleetridge_server.access.token_text import new_token
 
 
 def line(message: str, *, exc_info: object = None) -> str:
-    record = logging.LogRecord("fleet", logging.WARNING, "", 0, message, None, exc_info)  # type: ignore[arg-type]
+    record = logging.LogRecord("fleet", logging.WARNING, "", 0, message, None, exc_info)  # type: ignore[arg-type] # whatever a caller passes
     return LineFormatter().format(record)
 
 
