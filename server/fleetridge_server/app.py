@@ -66,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        """Open the database, and keep what works in the background going until the server ends."""
         database = open_database(settings.database_url)
         try:
             await anyio.to_thread.run_sync(check_schema, database.engine)
@@ -104,12 +105,22 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=operation_id,
         separate_input_output_schemas=False,  # a report is the same on its way in and out
     )
+    _add_layers(app, settings)
+    _add_routes(app)
+    install_description(app)
+    return app
+
+
+def _add_layers(app: FastAPI, settings: Settings) -> None:
     # The last is the first to be called.
     app.add_middleware(Guard, rules=_door_rules(settings))
     app.add_middleware(ProblemPages)
     app.add_middleware(HeadAsGet)
     app.add_middleware(AnswerHeaders)
     install_handlers(app)
+
+
+def _add_routes(app: FastAPI) -> None:
     for room in (
         description,
         health,
@@ -127,8 +138,6 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(room.router)
     for router in PAGES:
         app.include_router(router)
-    install_description(app)
-    return app
 
 
 def _door_rules(settings: Settings) -> DoorRules:
