@@ -13,10 +13,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import fleetridge
+from fleetridge_agent.checking.verdict_line import verdict_line
 from fleetridge_agent.commands.check import CheckCode, check
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.commands.daemon import daemon
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
             return _ended(source, command, failed=failed)
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
-        return error.exit_code
+        return _wrongly_called_check(error) if _asks_for_check(arguments) else error.exit_code
     except BrokenPipeError:
         # Whoever read the results has gone; nothing more can be said, also not when Python closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,6 +79,18 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
     except Exception:
         log.exception("something went wrong that nobody expected; please report it with these lines")
         return failed
+
+
+def _asks_for_check(arguments: Sequence[str] | None) -> bool:
+    """Whether the command is `check`, also where its options cannot be read."""
+    return [*(sys.argv[1:] if arguments is None else arguments)][:1] == ["check"]
+
+
+def _wrongly_called_check(error: AgentError) -> CheckCode:
+    """A check that cannot even begin still owes whoever reads its standard output a line."""
+    with suppress(BrokenPipeError):
+        print(verdict_line((), trouble=error.reason), flush=True)
+    return CheckCode.UNKNOWN
 
 
 def _open_streams() -> None:

@@ -1,5 +1,5 @@
 """
-An orderly end on SIGINT and SIGTERM.
+An orderly end on SIGINT, SIGTERM and SIGHUP.
 
 The first signal asks: the step under way is finished, what was measured is reported or spooled. The second insists.
 """
@@ -17,7 +17,8 @@ from fleetridge_agent.errors import SweepError
 
 log = logging.getLogger(__name__)
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A terminal that is closed sends the last; whoever was told to ignore it (nohup) goes on ignoring it.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
@@ -65,7 +66,7 @@ class Stop:
 
 @contextmanager
 def stopping_on_signals() -> Iterator[Stop]:
-    """Ask for the end on the first SIGINT or SIGTERM, and raise KeyboardInterrupt on any further one."""
+    """Ask for the end on the first of these signals, and raise KeyboardInterrupt on any further one."""
     stop = Stop()
 
     def on_signal(number: int, _: FrameType | None) -> None:
@@ -73,7 +74,8 @@ def stopping_on_signals() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.ask(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         yield stop
     finally:

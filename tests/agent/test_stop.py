@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from fleetridge_agent.stop import Stop
 
 # A timer fires at some point of many short pauses, also in the middle of their bookkeeping.
@@ -27,6 +29,24 @@ def test_a_signal_in_the_middle_of_a_pause_never_leaves_the_program_waiting_for_
     ended = subprocess.run([sys.executable, "-c", INTERRUPTED_PAUSES], timeout=PATIENCE_S, check=False)
 
     assert ended.returncode == 0
+
+
+ASKED_BY_HANGUP = """
+import os, signal
+from fleetridge_agent.stop import stopping_on_signals
+
+with stopping_on_signals() as stop:
+    os.kill(os.getpid(), signal.SIGHUP)
+    raise SystemExit(3 if stop.is_asked else 4)
+"""
+
+
+@pytest.mark.parametrize(("before", "code"), [("", 3), ("signal.signal(signal.SIGHUP, signal.SIG_IGN)", 4)])
+def test_a_closed_terminal_asks_for_the_end_unless_that_was_to_be_ignored(before: str, code: int) -> None:
+    program = ASKED_BY_HANGUP.replace("import os, signal", f"import os, signal; {before}".rstrip("; "))
+    ended = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S, check=False)
+
+    assert ended.returncode == code
 
 
 def test_whoever_pauses_after_the_end_was_asked_for_is_told_at_once_and_every_time() -> None:

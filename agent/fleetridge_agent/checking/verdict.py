@@ -36,7 +36,7 @@ class RoofVerdict(_Kept):
     unit: str
     value: float
     state: State
-    median: float | None = None
+    median: Annotated[float, Field(gt=0)] | None = None
     lowest: float | None = None
     peers: int | None = None
     reason: str = ""

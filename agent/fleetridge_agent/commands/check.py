@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -11,7 +12,7 @@ from pathlib import Path
 from fleetridge.report import Report
 from fleetridge_agent.checking.baseline import baseline_of, read_baseline, save_baseline
 from fleetridge_agent.checking.judging import confirmed, judged
-from fleetridge_agent.checking.last_verdict import read_last, still_holding
+from fleetridge_agent.checking.last_verdict import read_last, still_holding, verdict_path
 from fleetridge_agent.checking.verdict import GpuVerdict, State, worst_state
 from fleetridge_agent.checking.verdict_line import verdict_line
 from fleetridge_agent.checking.yardstick import ByBaseline, Held, Yardstick
@@ -90,10 +91,10 @@ def _from_last(context: Context) -> State:
     source = context.source
     if options.BASELINE.given(source) or options.SAVE_BASELINE.given(source):
         raise UsageError("--max-age: answers from the last verdict and measures nothing; leave --baseline out")
-    last = read_last(context.state_dir, choices.node_of(source).name or "")
+    node = choices.node_of(source).name or ""
+    last = read_last(context.state_dir, node)
     if last is None:
-        log.warning("there is no verdict on this node in %s; `check` and `run` leave one there", context.state_dir)
-        return _said(context, (), trouble="never checked")
+        return _said(context, (), trouble=_why_none(context.state_dir, node))
     chosen, moment = options.GPUS.value(source), now()
     verdicts = still_holding(
         last,
@@ -106,6 +107,16 @@ def _from_last(context: Context) -> State:
     oldest = max((moment - verdict.judged_at for verdict in verdicts), default=None)
     context.emit(f"{verdict_line(verdicts, trouble=last.trouble or 'no such gpu', old=oldest)}\n")
     return worst_state(verdict.state for verdict in verdicts)
+
+
+def _why_none(state_dir: Path, node: str) -> str:
+    """Why there is no last verdict, in two words; the log says what to do."""
+    path = verdict_path(state_dir, node)
+    if os.path.lexists(path):
+        log.warning("%s is no verdict that this user and this version can read; `check` and `run` replace it", path)
+        return "unreadable verdict"
+    log.warning("there is no verdict on this node in %s; `check` and `run` leave one there", state_dir)
+    return "never checked"
 
 
 def _measured_now(context: Context) -> State:

@@ -17,6 +17,7 @@ from fleetridge_agent.config.settings import (
     plain_text,
     positive_number,
     some,
+    some_time,
     switch,
     whole_number,
 )
@@ -187,7 +188,7 @@ JITTER = Setting(
 ROUNDS: tuple[Setting[object], ...] = (EVERY, JITTER)
 
 # Four times what the longest sweep (`--profile full`) takes on a large gpu; slower gpus repeat less.
-LIMIT = Setting("limit", duration, "Time that one gpu may take; then its process is ended.", "15m", "TIME")
+LIMIT = Setting("limit", some_time, "Time that one gpu may take; then its process is ended.", "15m", "TIME")
 ALL_AT_ONCE = Setting(
     "all-at-once",
     switch,

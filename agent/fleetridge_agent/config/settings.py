@@ -241,6 +241,19 @@ def duration(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def some_time(text: str) -> timedelta:
+    """
+    Reader of a length of time above zero.
+
+    Raises:
+        ValueError: it is none, zero, or longer than a year.
+    """
+    found = duration(text)
+    if not found:
+        raise ValueError(f"{text} leaves no time; give a length of time above zero, such as 15m")
+    return found
+
+
 def plain_text(text: str) -> str:
     """
     Reader of text that can be printed, without space at its ends.

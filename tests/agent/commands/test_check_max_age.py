@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fleetridge_agent.checking.last_verdict import keep, read_last
+from fleetridge_agent.checking.last_verdict import keep, read_last, verdict_path
 from fleetridge_agent.checking.verdict import GpuVerdict, State
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
 from support.agent_commands import AgentNode, Ended, kept_states, scripted_gpu, unreachable
@@ -66,6 +66,36 @@ def test_a_node_that_was_never_checked_is_unknown(agent: Agent) -> None:
 
     assert (ended.code, ended.line) == (2, "unknown: never checked")
     assert "`check` and `run` leave one there" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        (
+            b'{"format": 1, "node": "n1", "gpus": [{"state": "ok", "judged_at": "2026-11-20T00:00:00Z", "roofs": '
+            b'[{"roof": "pi", "unit": "TFLOP/s", "value": 1.0, "state": "ok", "median": 0.0}]}]}'
+        ),
+    ],
+    ids=["empty", "cut", "median of zero"],
+)
+def test_a_verdict_that_cannot_be_read_is_unknown_and_said_to_be_there(
+    agent: Agent, node: AgentNode, content: bytes
+) -> None:
+    left(node, a="ok")
+    verdict_path(node.state_dir, "n1").write_bytes(content)
+    ended = agent("check", "--max-age", "24h")
+
+    assert (ended.code, ended.line) == (2, "unknown: unreadable verdict")
+    assert str(verdict_path(node.state_dir, "n1")) in ended.stderr
+
+
+@pytest.mark.parametrize("wrong", [("--bogus",), ("--max-age", "soon"), ("--log-format", "xml")])
+def test_a_check_that_is_called_wrongly_still_prints_its_line(agent: Agent, wrong: tuple[str, ...]) -> None:
+    ended = agent("check", *wrong)
+
+    assert (ended.code, ended.line) == (2, "unknown: usage")
 
 
 def test_a_gpu_of_which_nothing_was_said_is_unknown(agent: Agent, node: AgentNode) -> None:

@@ -137,3 +137,9 @@ def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: int) -> No
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"no length of time|longer than 365d"):
         settings.duration(text)
+
+
+def test_a_limit_leaves_some_time() -> None:
+    assert settings.some_time("1s").total_seconds() == 1
+    with pytest.raises(ValueError, match="above zero"):
+        settings.some_time("0s")
