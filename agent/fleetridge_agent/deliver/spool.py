@@ -263,6 +263,11 @@ def _keep_newest(folder: Path, count: int) -> None:
 
 
 def _spool_error(folder: Path, error: OSError) -> SpoolError:
+    remedy = (
+        "run as the user whose it is, or `chown -R` the state directory"
+        if isinstance(error, PermissionError)
+        else "free some space there"
+    )
     return SpoolError(
-        f"cannot use the spool {folder}: {error.strerror or error}; free some space there or give another --state-dir"
+        f"cannot use the spool {folder}: {error.strerror or error}; {remedy}, or give another --state-dir"
     )

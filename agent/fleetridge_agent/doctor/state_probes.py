@@ -33,6 +33,14 @@ def state_dir(around: Surroundings) -> Iterator[Finding]:
     if trouble is not None:
         yield problem("state directory", f"{around.state_dir} cannot be written: {trouble}", _owned(around.state_dir))
         return
+    closed = _closed_to_us(around.state_dir)
+    if closed is not None:
+        yield problem(
+            "state directory",
+            f"{closed} is another user's: reports and locks in it cannot be used",
+            f"run the agent as always the same user; `chown -R {_user()} {around.state_dir}` mends what is there",
+        )
+        return
     yield ok("state directory", f"{around.state_dir} can be written")
     yield from _room(folder)
     kind = _file_system(around, folder)
@@ -95,6 +103,24 @@ def _write_trouble(folder: Path) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def _closed_to_us(state_dir: Path) -> Path | None:
+    """Something in the state directory that this user cannot read and write, as another's agent left it, if any."""
+    for folder in sorted(path for path in _listed(state_dir) if path.is_dir()):
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            return folder
+        closed = next((path for path in _listed(folder) if not os.access(path, os.R_OK | os.W_OK)), None)
+        if closed is not None:
+            return closed
+    return None
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _owned(folder: Path) -> str:

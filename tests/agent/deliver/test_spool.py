@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from fleetridge_agent.deliver.spool import Outgoing, Spool
+from fleetridge_agent.errors import SpoolError
 from support.spools import ids, report_body, spooled
 
 
@@ -251,3 +252,19 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
     assert ids(spool.pending()) == [waiting.report_id]
     assert not old.exists()
     assert fresh.exists(), "another process may be writing it"
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [(PermissionError(13, "Permission denied"), "chown"), (OSError(28, "No space left"), "free some space")],
+)
+def test_a_spool_that_cannot_be_used_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, remedy: str
+) -> None:
+    def refuse(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(SpoolError, match=remedy):
+        list(Spool(tmp_path).pending())

@@ -34,6 +34,20 @@ def test_a_file_in_its_place_is_a_problem(node: SickNode) -> None:
     assert "--state-dir" in found.remedy
 
 
+@pytest.mark.parametrize("closed", ["spool", "locks/node.lock"])
+def test_what_another_user_left_there_is_a_problem(
+    node: SickNode, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    node.with_file("state/spool/1-report.json", "{}")
+    node.with_file("state/locks/node.lock", "")
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith(closed))
+    (found,) = node.findings(state_probes.state_dir)
+
+    assert (found.what, found.severity) == ("state directory", "problem")
+    assert closed in found.seen
+    assert "chown" in found.remedy
+
+
 def test_a_read_only_disk_is_a_problem(node: SickNode, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
