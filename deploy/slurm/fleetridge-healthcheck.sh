@@ -9,9 +9,12 @@
 # its steps may take together is 55 s. It changes a node only where /etc/fleetridge/slurm.env says FLEETRIDGE_SLURM_DRAIN=yes.
 # Then it drains a node whose last verdict is "degraded", as long as fewer than FLEETRIDGE_SLURM_MOST_DRAINED nodes are
 # drained for this reason, and resumes a node that it had drained once the verdict is "ok". An old, missing or unsure
-# verdict, and an agent that is broken or hangs, change nothing. It always ends with 0.
+# verdict, an agent that is broken or hangs, and a mistake in that file change nothing. It always ends with 0.
 set -uo pipefail
+trap 'exit 0' EXIT
 
+# Slurm sets none. What is installed elsewhere is named in slurm.env: PATH=/opt/slurm/bin:$PATH
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 readonly SETTINGS=${FLEETRIDGE_SLURM_ENV:-/etc/fleetridge/slurm.env}
 readonly PREFIX='fleetridge:'
 
@@ -27,10 +30,18 @@ say() {
 }
 
 node=${SLURMD_NODENAME:-$(hostname -s)}
+[[ -n $node ]] || exit 0
 
-line=$(timeout --kill-after=1 14 fleetridge-agent check --max-age "${FLEETRIDGE_SLURM_MAX_AGE:-50h}" \
-    --state-dir "${FLEETRIDGE_STATE_DIR:-/var/lib/fleetridge}" 2>/dev/null)
-code=$?
+# Two lines: what the agent says and what it ends with. Nothing is waited for that keeps the pipe open after them.
+line='' code=''
+{
+    IFS= read -r -n 200 -t 30 line
+    IFS= read -r -n 200 -t 12 code
+} < <(
+    timeout --kill-after=1 14 fleetridge-agent check --max-age "${FLEETRIDGE_SLURM_MAX_AGE:-50h}" \
+        --state-dir "${FLEETRIDGE_STATE_DIR:-/var/lib/fleetridge}" 2>/dev/null
+    echo $?
+)
 # A Python that cannot even start the agent also ends with 1, so the word counts as well. Only what Slurm takes stays in it.
 line=${line//[^a-zA-Z0-9 .,:%+-]/}
 case "$code $line" in
@@ -46,20 +57,32 @@ if [[ ${FLEETRIDGE_SLURM_DRAIN:-no} != yes ]]; then
     exit 0
 fi
 
-reason=$(timeout 10 sinfo --noheader --nodes="$node" --format='%E') || exit 0
+if ! reason=$(timeout 10 sinfo --noheader --nodes="$node" --format='%E'); then
+    say "$node: $line; nothing is done, since sinfo does not answer (PATH in $SETTINGS says where it is)"
+    exit 0
+fi
+
+# Change this node, and log it.
+tell_slurm() {
+    if timeout 10 scontrol update NodeName="$node" "$@"; then
+        say "$node: $line; $1"
+    else
+        say "$node: $line; scontrol failed at $1"
+    fi
+}
 
 if [[ $verdict == ok && $reason == "$PREFIX"* ]]; then
-    say "$node: $line; resumed"
-    timeout 10 scontrol update NodeName="$node" State=RESUME
+    tell_slurm State=RESUME
 elif [[ $verdict == degraded && $reason == none* ]]; then
     drained=$(timeout 10 sinfo --noheader --Node --states=drain --format='%N %E' | awk -v prefix="$PREFIX" \
         '$2 == prefix { nodes[$1] } END { print length(nodes) }') || exit 0
     most=${FLEETRIDGE_SLURM_MOST_DRAINED:-2}
-    if ((drained >= most)); then
+    # Bash would take what is no number for an error, and an error for a limit that is not reached.
+    if ! [[ $most =~ ^[0-9]{1,6}$ ]]; then
+        say "$node: $line; not drained, since FLEETRIDGE_SLURM_MOST_DRAINED is no number: $most"
+    elif ((drained >= 10#$most)); then
         say "$node: $line; not drained, since $drained nodes are drained already and $most is the most"
     else
-        say "$node: $line; drained"
-        timeout 10 scontrol update NodeName="$node" State=DRAIN Reason="$PREFIX $line"
+        tell_slurm State=DRAIN Reason="$PREFIX $line"
     fi
 fi
-exit 0

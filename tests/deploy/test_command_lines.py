@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 import stat
+import subprocess
 from collections.abc import Mapping
 from datetime import time
+from pathlib import Path
 
 import pytest
 
 from fleetridge_agent import cli as agent_cli
-from fleetridge_agent.config import choices, options
+from fleetridge_agent.config import options
 from fleetridge_agent.config.settings import Source
 from fleetridge_agent.config.variables import known_variables, unknown_variables
 from fleetridge_server import cli as server_cli
@@ -116,11 +119,35 @@ def test_the_crontab_has_a_time_a_user_and_a_line_that_a_shell_can_read() -> Non
     }
 
 
+def test_the_crontab_s_line_waits_reads_the_settings_and_logs_everything(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "fleetridge.cron").read_text(encoding="utf-8")
+    [entry] = [line for line in text.splitlines() if line[0].isdigit()]
+    command = entry.split(maxsplit=6)[6].replace("\\%", "%").replace("/etc/fleetridge/agent.env", str(tmp_path / "env"))
+    shutil.copy(DEPLOY / "systemd" / "agent.env", tmp_path / "env")
+    for name, script in {
+        "sleep": 'test "$1" -ge 0 && test "$1" -lt 7200 && echo slept >> "$SAID"',
+        AGENT: 'echo "$FLEETRIDGE_SERVER $*"; echo trouble >&2',
+        "logger": 'echo "$*" >> "$SAID"; cat >> "$SAID"',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SAID": str(tmp_path / "said")}
+    subprocess.run(["/bin/bash", "-c", command], check=True, env=environment, capture_output=True)
+    slept, *logged = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
+    assert slept == "slept"
+    assert sorted(logged) == [
+        f"--tag {AGENT}",
+        "https://fleetridge.example.org run --state-dir /var/lib/fleetridge --wait 30m",
+        "trouble",
+    ]
+
+
 def test_the_agents_of_one_node_agree_on_where_its_state_is() -> None:
     """The one that measures and the one that tells of it read the same folder."""
     given = {
-        str(choices.state_dir(Source(agent_cli._parser().parse_args(words[1:]), {}), is_root=True))
-        for _, words in command_lines()
-        if words[0] == AGENT
+        str(options.STATE_DIR.value(Source(agent_cli._parser().parse_args(words[1:]), {})))
+        for place, words in command_lines()
+        # Images say it by a variable.
+        if words[0] == AGENT and not place.startswith(("Dockerfile", "docker-compose"))
     }
     assert given == {"/var/lib/fleetridge"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -188,3 +189,29 @@ def test_the_image_of_the_agent_names_itself_in_reports() -> None:
     image = read_stages(CHECKOUT / "Dockerfile.gpu")[-1]
     assert image.variables()["FLEETRIDGE_CONTAINER_IMAGE"] == "${CONTAINER_IMAGE}"
     assert image.variables()["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_bases_are_pinned_to_a_patch_and_the_file_says_how_to_renew_them(dockerfile: str) -> None:
+    text = (CHECKOUT / dockerfile).read_text(encoding="utf-8")
+    bases = re.findall(r"^ARG \w*IMAGE=(\S+)$", text, flags=re.MULTILINE)
+    assert bases
+    assert all(re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base) for base in bases)
+    assert set(re.findall(r"^FROM \$\{(\w+)\}", text, flags=re.MULTILINE)) == set(
+        re.findall(r"^ARG (\w+)=python", text, flags=re.MULTILINE)
+    )
+    assert "# To renew" in text
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_an_image_says_what_it_is(dockerfile: str) -> None:
+    labels = read_stages(CHECKOUT / dockerfile)[-1].last("LABEL").text
+    for name in ("title", "description", "licenses"):
+        assert f"org.opencontainers.image.{name}=" in labels
+
+
+def test_torch_lies_below_our_own_code_so_that_a_new_version_of_ours_is_small() -> None:
+    runs = [each.text for each in read_stages(CHECKOUT / "Dockerfile.gpu")[-1].instructions]
+    [torch] = [number for number, text in enumerate(runs) if "torch==" in text]
+    [ours] = [number for number, text in enumerate(runs) if "--from=wheel" in text]
+    assert torch < ours

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from support.deployment import AGENT, DEPLOY, SERVER, containers, manifests
+from fleetridge_agent.config import options
+from fleetridge_agent.config.settings import Source
+from support.deployment import AGENT, DEPLOY, SERVER, containers, manifests, pod_of
+from support.distributions import CHECKOUT
 from support.programs import run_program
 
 pytestmark = pytest.mark.programs
 
 OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
+OF_AGENTS = [name for name in OVERLAYS if not name.startswith("server")]
+OF_SERVERS = [name for name in OVERLAYS if name.startswith("server")]
 REGISTRY = "registry.example.org"
+
+# The first in which a container may sleep before it ends without anybody switching that on.
+OLDEST_KUBERNETES = "1.30.0"
 
 # Schemas of the Prometheus operator come with no package; these are the fields that its documentation gives.
 SERVICE_MONITOR = {"jobLabel", "selector", "endpoints"}
@@ -31,7 +42,7 @@ def objects(overlay: str) -> list[Any]:
 
 def pods(overlay: str) -> list[Any]:
     """Specifications of the pods of an overlay."""
-    found = [each["spec"]["template"]["spec"] for each in objects(overlay) if "template" in each.get("spec", {})]
+    found = [pod_of(each)["spec"] for each in objects(overlay) if pod_of(each)]
     assert found
     return found
 
@@ -41,13 +52,14 @@ def of_kind(overlay: str, kind: str) -> Any:
     return found
 
 
+@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, "1.37.0"])
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_object_is_one_that_kubernetes_takes(overlay: str, tmp_path: Path) -> None:
-    """No misspelt field, in the newest version that the checker knows."""
+def test_every_object_is_one_that_kubernetes_takes(overlay: str, version: str, tmp_path: Path) -> None:
+    """No misspelt field, in the oldest version that the page names and in the newest that the checker knows."""
     core = [each for each in objects(overlay) if each["kind"] != "ServiceMonitor"]
     path = tmp_path / "rendered.yaml"
     path.write_text(yaml.safe_dump_all(core), encoding="utf-8")
-    done = run_program("kubernetes-validate", "--strict", path)
+    done = run_program("kubernetes-validate", "--strict", "--kubernetes-version", version, path)
     assert (done.stdout + done.stderr).count(" passed ") == len(core), done.stdout + done.stderr
 
 
@@ -82,6 +94,8 @@ def test_only_giving_the_state_folder_away_is_done_by_root(overlay: str) -> None
             user, group = pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]
             assert container["command"] == ["chown", f"{user}:{group}", "/var/lib/fleetridge"]
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN"]}
+            # Else the image asks for every GPU, which some clusters refuse to whoever has not requested one.
+            assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
 
 
 def test_every_folder_of_the_host_has_its_reason() -> None:
@@ -96,7 +110,7 @@ def test_every_folder_of_the_host_has_its_reason() -> None:
     assert found
 
 
-@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if not name.startswith("server")])
+@pytest.mark.parametrize("overlay", OF_AGENTS)
 def test_the_agent_s_token_can_be_read_by_the_agent_and_by_no_other_user(overlay: str) -> None:
     """A secret's file belongs to root; without the group of the pod the agent could not open it."""
     [pod] = pods(overlay)
@@ -109,7 +123,7 @@ def test_the_agent_s_token_can_be_read_by_the_agent_and_by_no_other_user(overlay
     assert of_kind(overlay, "ConfigMap")["data"]["FLEETRIDGE_TOKEN_FILE"] == f"{place}/token"
 
 
-@pytest.mark.parametrize("overlay", ["sweep", "sweep-runtime-class", "sweep-mig"])
+@pytest.mark.parametrize("overlay", [name for name in OF_AGENTS if name.startswith("sweep")])
 def test_a_sweep_owns_its_gpus_and_makes_room_for_everybody(overlay: str) -> None:
     [pod] = pods(overlay)
     resources = pod["containers"][0]["resources"]
@@ -127,7 +141,7 @@ def test_a_sweep_owns_its_gpus_and_makes_room_for_everybody(overlay: str) -> Non
     assert job.get("maxFailedIndexes", 0) <= job["completions"]
 
 
-@pytest.mark.parametrize("overlay", ["daemonset", "daemonset-runtime-class"])
+@pytest.mark.parametrize("overlay", [name for name in OF_AGENTS if name.startswith("daemonset")])
 def test_the_daemon_asks_for_no_gpu_and_sees_all(overlay: str) -> None:
     [pod] = pods(overlay)
     [container] = pod["containers"]
@@ -143,7 +157,84 @@ def test_the_runtime_class_is_asked_for_only_where_it_is_wanted(overlay: str) ->
     assert "runtimeClassName" not in pods(overlay.removesuffix("-runtime-class"))[0]
 
 
-@pytest.mark.parametrize("overlay", ["server", "server-monitored"])
+def test_only_the_overlay_that_says_so_goes_onto_every_node() -> None:
+    everywhere = {overlay for overlay in OF_AGENTS if {"operator": "Exists"} in pods(overlay)[0]["tolerations"]}
+    assert everywhere == {"daemonset-tolerate-everything"}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_pod_has_a_network_policy_of_its_own_that_lets_it_ask_for_names(overlay: str) -> None:
+    policies = [each["spec"] for each in objects(overlay) if each["kind"] == "NetworkPolicy"]
+    for pod in filter(None, map(pod_of, objects(overlay))):
+        labels = pod["metadata"]["labels"].items()
+        [policy] = [each for each in policies if each["podSelector"]["matchLabels"].items() <= labels]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        assert {("UDP", 53), ("TCP", 53)} <= ports_out(policy)
+
+
+def ports_out(policy: Any) -> set[tuple[str, int]]:
+    """Ports that a network policy lets a pod call, wherever they are."""
+    return {(port["protocol"], port["port"]) for rule in policy["egress"] for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("overlay", OF_SERVERS)
+def test_whatever_has_the_database_s_address_may_reach_it(overlay: str) -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in objects(overlay) if each["kind"] == "NetworkPolicy"}
+    for each in objects(overlay):
+        for container in containers(each):
+            assert "DATABASE_URL" in {variable["name"] for variable in container["env"]}
+            assert ("TCP", 5432) in ports_out(policies[each["metadata"]["name"]])
+
+
+@pytest.mark.parametrize("overlay", OF_SERVERS)
+def test_agents_and_those_who_were_let_in_reach_the_server_where_it_listens(overlay: str) -> None:
+    [policy] = [
+        each["spec"]
+        for each in objects(overlay)
+        if (each["kind"], each["metadata"]["name"]) == ("NetworkPolicy", SERVER)
+    ]
+    [rule] = policy["ingress"]
+    [container] = pod_of(of_kind(overlay, "Deployment"))["spec"]["containers"]
+    assert [port["port"] for port in rule["ports"]] == [port["containerPort"] for port in container["ports"]]
+    pods_in, namespaces_in = rule["from"]
+    agent = pod_of(of_kind("daemonset", "DaemonSet"))["metadata"]["labels"]
+    assert pods_in["podSelector"]["matchLabels"].items() <= agent.items()
+    assert namespaces_in == {"namespaceSelector": {"matchLabels": {"fleetridge-access": "true"}}}
+
+
+@pytest.mark.parametrize("overlay", OF_AGENTS)
+def test_the_agent_may_call_the_server_that_it_is_told_of_and_send_its_token_there(overlay: str) -> None:
+    given = of_kind(overlay, "ConfigMap")["data"]
+    source = Source(argparse.Namespace(), given)
+    address = urlsplit(options.SERVER.required(source))
+    service = of_kind("server", "Service")
+    inside = {f"{service['metadata']['name']}:{port['port']}" for port in service["spec"]["ports"]}
+    policy = of_kind(overlay, "NetworkPolicy")["spec"]
+    if address.scheme == "http":
+        assert address.netloc in inside
+        assert options.ALLOW_PLAIN_HTTP.value(source)
+    else:
+        assert not options.ALLOW_PLAIN_HTTP.value(source)
+    assert ("TCP", address.port or 443) in ports_out(policy)
+
+
+def test_the_migration_can_be_applied_alone_as_the_page_about_operations_does() -> None:
+    page = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
+    [name, value] = re.findall(r"--selector (\S+)=(\S+)$", page, flags=re.MULTILINE)[0]
+    for overlay in OF_SERVERS:
+        chosen = [each["kind"] for each in objects(overlay) if each["metadata"]["labels"].get(name) == value]
+        assert chosen == ["Job"]
+
+
+def test_documents_are_dropped_where_that_is_asked_for_alone_and_by_one_at_a_time() -> None:
+    assert [overlay for overlay in OF_SERVERS if "CronJob" in rendered(overlay)] == ["server-retention"]
+    job = of_kind("server-retention", "CronJob")["spec"]
+    assert job["concurrencyPolicy"] == "Forbid"
+    [container] = pod_of(of_kind("server-retention", "CronJob"))["spec"]["containers"]
+    assert "--once" in container["args"]
+
+
+@pytest.mark.parametrize("overlay", OF_SERVERS)
 def test_the_server_is_two_replicas_of_which_one_stays(overlay: str) -> None:
     deployment = of_kind(overlay, "Deployment")["spec"]
     assert deployment["replicas"] == 2

@@ -6,15 +6,18 @@ A verdict is written as a check of the gpus leaves it, and read by `fleetridge-a
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.checking.last_verdict import keep
+from fleetridge_agent.checking.last_verdict import keep, verdict_path
 from fleetridge_agent.checking.verdict import GpuVerdict, RoofVerdict, State
 from support.deployment import DEPLOY
 
@@ -47,6 +50,14 @@ while case "$1" in --*) true ;; *) false ;; esac; do shift; done
 echo "$1" >> "$STANDINS/limits"
 shift
 exec /usr/bin/timeout 0.2 "$@"
+"""
+
+
+# For tests in which nothing hangs: a busy machine may take longer than a node should.
+PATIENT = """#!/bin/sh
+while case "$1" in --*) true ;; *) false ;; esac; do shift; done
+shift
+exec "$@"
 """
 
 
@@ -84,7 +95,12 @@ class Slurm:
         shipped = (DEPLOY / "slurm" / "slurm.env").read_text(encoding="utf-8")
         changes = "".join(f"FLEETRIDGE_SLURM_{name}={value}\n" for name, value in settings.items())
         own = f"FLEETRIDGE_STATE_DIR={self.folder / 'state'}\nFLEETRIDGE_NODE={NODE}\n"
-        (self.folder / "slurm.env").write_text(shipped + own + changes, encoding="utf-8")
+        self.settings(shipped + own + changes)
+
+    def settings(self, text: str) -> None:
+        """Write slurm.env as an operator might have."""
+        path = f"PATH={self.folder / 'bin'}:$PATH\n"
+        (self.folder / "slurm.env").write_text(path + text, encoding="utf-8")
 
     def reason(self, reason: str) -> None:
         """What Slurm says of this node."""
@@ -95,14 +111,13 @@ class Slurm:
         (self.folder / "drained").write_text("".join(f"{node}\n" for node in nodes), encoding="utf-8")
 
     def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Start one of the scripts as slurmd does."""
+        """Start one of the scripts as slurmd does, which sets no PATH."""
         return subprocess.run(
             [DEPLOY / "slurm" / script],
             check=False,
             capture_output=True,
             text=True,
             env={
-                "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
                 "CALLS": str(self.folder / "calls"),
                 "STANDINS": str(self.folder),
                 "SLURMD_NODENAME": NODE,
@@ -128,6 +143,7 @@ def slurm(tmp_path: Path) -> Slurm:
     made = Slurm(tmp_path)
     (tmp_path / "bin").mkdir()
     made.script("fleetridge-agent", REAL_AGENT)
+    made.script("timeout", PATIENT)
     made.script("sinfo", SINFO)
     for name in ("scontrol", "logger", "systemctl"):
         made.script(name, RECORDER)
@@ -210,6 +226,138 @@ def test_an_agent_that_hangs_holds_no_job(slurm: Slurm) -> None:
     assert int((slurm.folder / "limits").read_text(encoding="utf-8")) <= 10
 
 
+@pytest.mark.parametrize("said", ["", "echo degraded: gpu 0; exit 1"], ids=["silent", "after its word"])
+def test_a_process_that_an_agent_left_behind_holds_no_job(slurm: Slurm, said: str) -> None:
+    """One of a session of its own keeps the pipe open, and no signal to the agent ends it."""
+    slurm.configure(ENFORCE="yes")
+    slurm.script("timeout", TIMEOUT)
+    slurm.script("read-no-longer", "#!/bin/sh\nexec sleep 600\n")
+    slurm.script(
+        "fleetridge-agent", f"#!/bin/sh\nsetsid read-no-longer & echo $! > {slurm.folder}/left\n{said}\nwait\n"
+    )
+    try:
+        assert slurm.run("fleetridge-prolog.sh").returncode == (1 if said else 0)
+    finally:
+        os.kill(int((slurm.folder / "left").read_text(encoding="utf-8")), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "FLEETRIDGE_NODE=$NO_SUCH_VARIABLE",
+        "exit 1",
+        "set -e\nfalse",
+        ": ${X:?missing}",
+        'X="open',
+        "X = yes",
+        "set -u -e -x",
+    ],
+)
+@pytest.mark.parametrize("script", ["prolog", "healthcheck", "epilog"])
+def test_a_mistake_in_the_settings_fails_nothing(slurm: Slurm, script: str, settings: str) -> None:
+    """The file is the same on every node, so a failing prolog or epilog would drain all of them."""
+    slurm.verdict("degraded")
+    slurm.settings(f"{settings}\n")
+    assert slurm.run(f"fleetridge-{script}.sh", SLURM_JOB_EXIT_CODE="256").returncode == 0
+    assert [call for call in slurm.calls() if call.startswith(("scontrol", "systemctl"))] == []
+
+
+@pytest.mark.parametrize("limit", ["abc", "08x", "2.5", '"2 nodes"', "-1", "0", "99999999999999999999"])
+def test_a_limit_that_is_no_number_drains_nothing(slurm: Slurm, limit: str) -> None:
+    """Bash would take the error for a limit that is not reached."""
+    slurm.verdict("degraded")
+    slurm.configure(DRAIN="yes", MOST_DRAINED=limit)
+    assert slurm.health_check() == []
+    assert "not drained" in slurm.calls()[-1]
+
+
+def test_a_limit_is_a_decimal_number_whatever_stands_before_it(slurm: Slurm) -> None:
+    slurm.verdict("degraded")
+    slurm.configure(DRAIN="yes", MOST_DRAINED="08")
+    slurm.drained(*(f"n{number:03} {OWN}" for number in range(8)))
+    assert slurm.health_check() == []
+    slurm.drained(*(f"n{number:03} {OWN}" for number in range(7)))
+    assert len(slurm.health_check()) == 1
+
+
+@pytest.mark.parametrize("name", ["sinfo", "scontrol"])
+def test_commands_of_slurm_that_fail_are_told(slurm: Slurm, name: str) -> None:
+    """As where they lie outside the usual folders."""
+    slurm.verdict("degraded")
+    slurm.configure(DRAIN="yes")
+    slurm.script(name, "#!/bin/sh\nexit 127\n")
+    slurm.health_check()
+    assert name in slurm.calls()[-1]
+    assert slurm.calls()[-1].startswith("logger ")
+
+
+# What may lie where a verdict should.
+def garbage(path: Path) -> None:
+    path.write_bytes(b"\x00\xff degraded: \n$(reboot)")
+
+
+def nothing(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def too_large(path: Path) -> None:
+    path.write_bytes(b" " * (5 * 1024**2) + path.read_bytes())
+
+
+def link_to_a_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def link_to_nowhere(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def of_another_node(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8").replace(NODE, "n018"), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "spoil", [garbage, nothing, too_large, link_to_a_device, link_to_nowhere, pipe, folder, of_another_node]
+)
+def test_a_verdict_that_cannot_be_read_drains_nothing_and_holds_no_job(
+    slurm: Slurm, spoil: Callable[[Path], None]
+) -> None:
+    slurm.configure(DRAIN="yes", ENFORCE="yes")
+    slurm.verdict("degraded")
+    assert slurm.run("fleetridge-prolog.sh").returncode == 1
+    spoil(verdict_path(slurm.folder / "state", NODE))
+    assert slurm.run("fleetridge-prolog.sh").returncode == 0
+    assert slurm.health_check() == []
+
+
+@pytest.mark.parametrize("name", ["n-1.rack_7", "n017;reboot", "n 017", "$(reboot)", "n[1-3]", "ñ017", "--help"])
+def test_a_node_s_name_is_never_more_than_a_name(slurm: Slurm, name: str) -> None:
+    slurm.configure(DRAIN="yes")
+    slurm.script("fleetridge-agent", "#!/bin/sh\necho degraded: gpu 0\nexit 1\n")
+    slurm.script("scontrol", '#!/bin/sh\nprintf "%s|" "$@" >> "$CALLS"\n')
+    slurm.run("fleetridge-healthcheck.sh", SLURMD_NODENAME=name)
+    assert f"update|NodeName={name}|State=DRAIN|Reason=fleetridge: degraded: gpu 0|" in "".join(slurm.calls())
+
+
+def test_what_an_agent_says_reaches_slurm_without_what_a_shell_or_a_terminal_would_read(slurm: Slurm) -> None:
+    slurm.configure(DRAIN="yes")
+    slurm.script("fleetridge-agent", "#!/bin/sh\nprintf 'degraded: \\033[2J$(reboot) `x` \"a=b\" gpu 0\\n'\nexit 1\n")
+    [call] = slurm.health_check()
+    assert call.endswith("Reason=fleetridge: degraded: 2Jreboot x ab gpu 0")
+
+
 def test_no_more_nodes_are_drained_than_the_settings_allow(slurm: Slurm) -> None:
     """Those that others drained do not count, and a node in two partitions counts once."""
     slurm.configure(DRAIN="yes", MOST_DRAINED="2")
@@ -276,8 +424,8 @@ def test_the_prolog_fails_on_a_degraded_verdict_alone(slurm: Slurm) -> None:
 
 @pytest.mark.parametrize(
     ("status", "measured"),
-    [("0", False), ("256", True), ("139", True), ("15", False), ("9", False)],
-    ids=["done", "failed", "crashed", "cancelled", "killed"],
+    [("0", False), ("256", True), ("139", True), ("15", False), ("9", False), ("1:0", False), ("abc", False)],
+    ids=["done", "failed", "crashed", "cancelled", "killed", "in another form", "garbage"],
 )
 def test_the_epilog_has_a_node_measured_after_a_job_that_failed(slurm: Slurm, status: str, *, measured: bool) -> None:
     """Where that is wanted, and without waiting for it."""

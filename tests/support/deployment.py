@@ -54,8 +54,14 @@ def manifests() -> Iterator[tuple[str, Any]]:
 
 def containers(manifest: Any) -> list[Any]:
     """Containers of an object that makes pods, those that start first included."""
-    spec = manifest.get("spec", {}).get("template", {}).get("spec", {})
+    spec = pod_of(manifest).get("spec", {})
     return [*spec.get("initContainers", ()), *spec.get("containers", ())]
+
+
+def pod_of(manifest: Any) -> Any:
+    """What an object makes its pods after, their labels included; empty for one that makes none."""
+    spec = manifest.get("spec", {})
+    return spec.get("jobTemplate", {}).get("spec", spec).get("template", {})
 
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
@@ -120,6 +126,7 @@ def environments() -> Iterator[tuple[str, list[str], Mapping[str, str]]]:
                 command = [container["image"], *container["args"]]
                 yield place, command, {**images[container["image"]], **merged}
     yield "deploy/systemd/agent.env", [AGENT, "run"], env_file(DEPLOY / "systemd" / "agent.env")
+    yield "deploy/systemd/server.env", [SERVER, "serve"], env_file(DEPLOY / "systemd" / "server.env")
 
 
 def env_file(path: Path) -> dict[str, str]:

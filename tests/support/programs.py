@@ -20,6 +20,7 @@ _REMEDIES = {
     "promtool": "apt install prometheus",
     "amtool": "apt install prometheus-alertmanager",
     "systemd-analyze": "apt install systemd",
+    "systemd-sysusers": "apt install systemd",
 }
 _OF_THE_ENVIRONMENT = "`make test-deploy` installs it"
 
