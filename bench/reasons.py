@@ -203,10 +203,7 @@ def _word(kind: Kind, own: Sequence[Explanation] | None) -> str:
     if not own:
         return "not accused"
     codes = [reason.code for reason in own[0].reasons]
-    if not kind.is_first:
-        return kind.expected if kind.expected in codes else codes[0]
-    # Where nothing explains, that is said after where and when, which are no explanation.
-    return "not_explained" if "not_explained" in codes else codes[0]
+    return kind.expected if not kind.is_first and kind.expected in codes else codes[0]
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare import stats
+from fleetridge_server.record import json_record
 
 # Three reports outvote one disturbed sweep, and a gpu that became slower shows after two.
 NEWEST_REPORTS = 3
@@ -27,7 +28,7 @@ _JUDGED_KERNELS = {"compute": ("gemm_reference", None), "memory": ("read", None)
 _BEST_KERNEL = "gemm_best"
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class Conditions:
     """
     What two gpus of one device must share, besides the roof's key, to be compared.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fleetridge.quantities import deviation
 from fleetridge.roofline import ridge_flop_per_byte
@@ -136,6 +136,21 @@ def compare_one(gpu_id: str, values: Sequence[GpuValue]) -> GpuRoofs:
     return _roofs_of(gpu_id, own, _peers(value for value in values if value.cohort in cohorts))
 
 
+def compare_with(values: Iterable[GpuValue], peers: Mapping[Cohort, Distribution]) -> dict[str, GpuRoofs]:
+    """
+    What some gpus reach beside peers of whom only the distributions are known, by gpu id.
+
+    A value whose cohort is not among them was measured in a way that is new: it stands alone as yet.
+    """
+    by_gpu: dict[str, list[GpuValue]] = defaultdict(list)
+    for value in values:
+        by_gpu[value.gpu_id].append(value)
+    return {
+        gpu_id: _roofs_of(gpu_id, own, {**peers, **_peers(value for value in own if value.cohort not in peers)})
+        for gpu_id, own in by_gpu.items()
+    }
+
+
 def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
     """The part of a gpu's roofs that a filter takes; peers and deviations stay what they are."""
     return GpuRoofs(
@@ -143,6 +158,33 @@ def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
         ridges=tuple(ridge for ridge in roofs.ridges if only.takes(ridge.pi.own)),
         bandwidths=tuple(bandwidth for bandwidth in roofs.bandwidths if only.takes(bandwidth.own)),
         others=tuple(value for value in roofs.others if only.takes(value)),
+    )
+
+
+class Misfit(NamedTuple):
+    """How badly a bandwidth goes with a pi: the smallest goes best, and of equal ones the highest bandwidth."""
+
+    regime: int
+    other_method: bool
+    unknown_kernel: bool
+    other_dtype: bool
+
+
+def misfit(pi: Cohort, beta: Cohort) -> Misfit | None:
+    """
+    How badly the bandwidths of one cohort go with the rates of another; None where they do not at all.
+
+    Of the same regime, else burst, else unspecified; among those of the same method, of the `read` kernel, of the same
+    dtype, in this order.
+    """
+    regimes = (pi.roof.regime, *_STAND_IN_REGIMES)
+    if beta.roof.regime not in regimes:
+        return None
+    return Misfit(
+        regimes.index(beta.roof.regime),
+        beta.conditions.method != pi.conditions.method,
+        beta.roof.kernel is None,
+        beta.roof.dtype != pi.roof.dtype,
     )
 
 
@@ -174,25 +216,10 @@ def _roofs_of(gpu_id: str, own: Sequence[GpuValue], peers: Mapping[Cohort, Distr
 
 
 def _fitting_beta(pi: GpuValue, bandwidths: Iterable[Compared]) -> Compared | None:
-    """
-    The gpu's bandwidth that goes with a pi.
-
-    Of the same regime, else burst, else unspecified; among those of the same method, of the `read` kernel, of the same
-    dtype, and the highest, in this order.
-    """
-    regimes = (pi.cohort.roof.regime, *_STAND_IN_REGIMES)
-    fitting = [beta for beta in bandwidths if beta.own.cohort.roof.regime in regimes]
-    return min(fitting, key=lambda beta: _misfit(pi, beta.own, regimes), default=None)
-
-
-def _misfit(pi: GpuValue, beta: GpuValue, regimes: Sequence[str]) -> tuple[int, bool, bool, bool, float]:
-    return (
-        regimes.index(beta.cohort.roof.regime),
-        beta.cohort.conditions.method != pi.cohort.conditions.method,
-        beta.cohort.roof.kernel is None,
-        beta.cohort.roof.dtype != pi.cohort.roof.dtype,
-        -beta.value,
-    )
+    """The gpu's bandwidth that goes best with a pi (`misfit`)."""
+    fitting = [(fit, beta) for beta in bandwidths if (fit := misfit(pi.cohort, beta.own.cohort)) is not None]
+    best = min(fitting, key=lambda found: (found[0], -found[1].own.value), default=None)
+    return None if best is None else best[1]
 
 
 def _best_pi_tflops(pi: GpuValue, own: Iterable[GpuValue]) -> float | None:

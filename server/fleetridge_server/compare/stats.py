@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _HALF = 0.5
+_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,29 @@ def distribution(values: Iterable[float]) -> Distribution:
     )
 
 
+def percentiles(values: Iterable[float]) -> tuple[float, ...]:
+    """
+    The 101 quantiles from 0 % to 100 %, in steps of 1 %.
+
+    Raises:
+        ValueError: no values, or one that is not finite.
+    """
+    ordered = _sorted_finite(values)
+    return tuple(_quantile_of_sorted(ordered, percent / _PERCENT) for percent in range(_PERCENT + 1))
+
+
+def distribution_of(quantiles: Sequence[float], n: int) -> Distribution:
+    """Six figures of a group of n values, from its `percentiles`."""
+    return Distribution(
+        n=n, median=quantiles[50], q1=quantiles[25], q3=quantiles[75], p5=quantiles[5], p95=quantiles[95]
+    )
+
+
 def _sorted_finite(values: Iterable[float]) -> list[float]:
     ordered = sorted(values)
     if not ordered:
         raise ValueError("no values: ask for figures of a group only where it has members")
-    if not all(math.isfinite(value) for value in ordered):
+    if not all(map(math.isfinite, ordered)):
         raise ValueError("a value is not finite: leave out what was not measured")
     return ordered
 

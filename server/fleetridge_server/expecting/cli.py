@@ -96,7 +96,11 @@ def _replace(database: Database, found: Mapping[str, Sequence[ExpectedGpu]]) -> 
             replace_inventory(session, cluster, entries, datetime.now(timezone.utc))
     for cluster, entries in found.items():
         nodes = {entry.node for entry in entries}
-        print(f"cluster {cluster}: {len(nodes)} nodes expected, {_gpus(entries)} gpus" if nodes else _nothing(cluster))
+        print(f"cluster {cluster}: {_expected(len(nodes), _gpus(entries))}" if nodes else _nothing(cluster))
+
+
+def _expected(nodes: int, gpus: int) -> str:
+    return f"{nodes} node{'s' * (nodes != 1)} expected, {gpus} gpu{'s' * (gpus != 1)}"
 
 
 def _gpus(entries: Sequence[ExpectedGpu]) -> int:

@@ -64,7 +64,8 @@ class BadInventoryError(ValueError):
     """A file with lines that are no expectation; nothing of it may count."""
 
     def __init__(self, bad: Sequence[BadRow]) -> None:
-        super().__init__(f"{len(bad)} bad lines; nothing was stored, put them right and import the file again")
+        lines = "1 bad line" if len(bad) == 1 else f"{len(bad)} bad lines"
+        super().__init__(f"{lines}; nothing was stored, put them right and import the file again")
         self.bad = tuple(bad)
 
 

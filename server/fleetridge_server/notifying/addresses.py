@@ -17,9 +17,17 @@ import anyio
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Addresses of IPv6 that stand for one of IPv4 somewhere on the way (RFC 6052, well-known prefix).
-_NAT64 = ip_network("64:ff9b::/96")
+# Addresses of IPv6 that stand for one of IPv4, its low 32 bits, somewhere on the way: translated by a well-known prefix
+# (RFC 6052), by a network's own (RFC 8215) or by the host (RFC 2765), and compatible with IPv4 (RFC 4291).
+_FOR_IPV4 = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")))
 _LOW_32_BITS = 2**32 - 1
+
+# Where clouds lend credentials to whoever asks, beside the link (by the manuals of AWS, Google Cloud, Alibaba).
+_METADATA = frozenset(map(ip_address, ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200")))
+
+# All that is handed out to the public internet, but for examples in documents (RFC 9637).
+_PUBLIC_IPV6 = ip_network("2000::/3")
+_EXAMPLES = ip_network("3fff::/20")
 
 
 class NotAllowedError(RuntimeError):
@@ -102,16 +110,23 @@ def is_permitted(address: Address, host: str, allowed: Allowed) -> bool:
     real = _behind(address)
     if allowed.holds(address) or allowed.holds(real):
         return True
-    if real.is_link_local or real.is_multicast or real.is_unspecified:
+    if real.is_link_local or real.is_multicast or real.is_unspecified or real in _METADATA:
         return False
-    return real.is_global or host.casefold() in allowed.hosts
+    return _is_public(real) or host.casefold() in allowed.hosts
+
+
+def _is_public(address: Address) -> bool:
+    """Whether an address is one of the public internet, also by rules that are newer than the standard library's."""
+    if isinstance(address, IPv4Address):
+        return address.is_global
+    return address.is_global and address in _PUBLIC_IPV6 and address not in _EXAMPLES
 
 
 def _behind(address: Address) -> Address:
     """Address of IPv4 that one of IPv6 leads to, else the address itself."""
     if isinstance(address, IPv4Address):
         return address
-    if address in _NAT64:
+    if int(address) > 1 and any(address in network for network in _FOR_IPV4):
         return IPv4Address(int(address) & _LOW_32_BITS)
     return address.ipv4_mapped or address.sixtofour or address
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime, timezone
 
-from sqlalchemy.exc import DBAPIError
-
+from fleetridge_server.background import Task
 from fleetridge_server.notifying.delivery import Delivered, deliver
 from fleetridge_server.notifying.payload import message
 from fleetridge_server.notifying.target import Target
 from fleetridge_server.store import outbox
-from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -28,27 +25,14 @@ log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 5.0
 _AFTER_TROUBLE_S = 30.0
 
-# A send that is on its way may go on for a moment; the message would be sent again otherwise, which does no harm.
-_FAREWELL_S = 5.0
-
 Send = Callable[[Target, str, str], Delivered]
 
 
-@contextmanager
-def notifying(database: Database, target: Target | None, *, public_url: str) -> Iterator[None]:
-    """Tell a receiver, if there is one, for as long as the block lasts."""
-    if target is None:
-        yield
-        return
-    is_over = threading.Event()
+def notification_task(database: Database, target: Target, *, public_url: str) -> Task:
+    """Telling a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
+    log.info("alerts are told to %s", target.host)
     notifier = Notifier(database, target, public_url=public_url)
-    thread = threading.Thread(target=notifier.run, args=(is_over,), name="notifier", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join(_FAREWELL_S)
+    return Task("notifier", "alerts wait", notifier.tell_all, first_after_s=0.0, after_trouble_s=_AFTER_TROUBLE_S)
 
 
 class Notifier:
@@ -68,21 +52,16 @@ class Notifier:
         self._public_url = public_url
         self._send = send
 
-    def run(self, is_over: threading.Event) -> None:
-        """Go on until it is over."""
-        log.info("alerts are told to %s", self._target.host)
-        while not is_over.is_set():
-            pause_s = _LOOK_EVERY_S
-            try:
-                while not is_over.is_set() and self.turn():
-                    pass
-            except (DBAPIError, DataFileError) as error:
-                log.warning("alerts wait, for the database does not answer: %s", type(error).__name__)
-                pause_s = _AFTER_TROUBLE_S
-            except Exception:
-                log.exception("alerts wait after an error of the server's own")
-                pause_s = _AFTER_TROUBLE_S
-            is_over.wait(pause_s)
+    def tell_all(self, end: threading.Event) -> float:
+        """
+        Tell all that is due; seconds until there may be more.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database does not answer just now.
+        """
+        while not end.is_set() and self.turn():
+            pass
+        return _LOOK_EVERY_S
 
     def turn(self) -> bool:
         """Make a message of alerts that were not told yet, and send the oldest message; whether to go on at once."""

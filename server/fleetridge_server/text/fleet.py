@@ -67,7 +67,7 @@ def _node(node: WorstNode) -> list[str]:
         node.name,
         node.cluster,
         str(node.troubled),
-        state_word(worst.last_state or worst.state),
+        state_word(worst.state, worst.last_state),
         MISSING if worst.index is None else str(worst.index),
         MISSING if worst.loss is None else signed_percent(-worst.loss),
         verdicts.reason_code(worst.reason),
@@ -78,10 +78,10 @@ def _slow(kind: str, place: SlowPlace) -> str:
     others = len(place.roofs) - 1
     more = f" and in {counted(others, 'more roof')}" if others > 0 else ""
     since = "" if place.slow_since is None else f", {slow_since(place)}"
-    why = "" if place.cause_text is None else f"{place.cause_text}{verdicts.facts(place.facts)} "
+    why = "" if place.cause_text is None else f"; {place.cause_text}{verdicts.facts(place.facts)}"
     return (
         f"{kind} {place.name} in cluster {place.cluster} is slow as a whole: its {place.gpus} gpus lie "
-        f"{percent(place.loss)} below their peers in {roof_words(place.roof)}{more}{since}; {why}→ {place.next_step}"
+        f"{percent(place.loss)} below their peers in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
     )
 
 

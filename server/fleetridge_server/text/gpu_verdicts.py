@@ -34,7 +34,9 @@ def gpu_verdict(answer: GpuAnswer) -> str:
     """Verdict of an answer, or why there is none."""
     verdict = answer.verdict
     if verdict is None:
-        why = answer.evaluation_note or "no verdict: the newest evaluation does not know this gpu"
+        why = answer.evaluation_note or (
+            "no verdict: the newest evaluation says nothing of this gpu; it is newer than that, or a mark retires it"
+        )
         return lines([why])
     judged = [*verdict.roofs, *verdict.links]
     flags = f" ({', '.join(verdict.flags)})" if verdict.flags else ""
@@ -63,7 +65,7 @@ def _reason(found: ReasonShown) -> str:
     roofs = ", ".join(roof_words(roof) for roof in found.roofs)
     readings = facts(found.facts, beside=found.text)
     code = reason_code(found.code)
-    prefix = "" if found.text.startswith(code) else f"{code}: "
+    prefix = "" if code in found.text else f"{code}: "
     return f"{prefix}{found.text}{readings} [{roofs}] → {found.next_step}"
 
 

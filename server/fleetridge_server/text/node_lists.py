@@ -6,7 +6,7 @@ from fleetridge.quantities import MISSING, signed_percent
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.answer.node_schemas import NodeList, NodeRow
 from fleetridge_server.text.verdicts import counts, state_word
-from fleetridge_server.text.words import ago, at, blocks, lines, more_follows
+from fleetridge_server.text.words import ago, at, blocks, counted, lines, more_follows
 
 _NODES = (
     Column("node"),
@@ -43,7 +43,7 @@ def _node(node: NodeRow, answer: NodeList) -> list[str]:
         node.cluster,
         str(node.gpus),
         said,
-        MISSING if worst is None else state_word(worst.last_state or worst.state),
+        MISSING if worst is None else state_word(worst.state, worst.last_state),
         MISSING if worst is None or worst.index is None else str(worst.index),
         MISSING if worst is None or worst.loss is None else signed_percent(-worst.loss),
         ago(node.last_seen, answer.as_of),
@@ -53,5 +53,5 @@ def _node(node: NodeRow, answer: NodeList) -> list[str]:
 def _gone(node: NodeRow) -> list[str]:
     gone = [f"{node.name}: missing {', '.join(node.missing)}"] if node.missing else []
     if node.unnamed:
-        gone.append(f"{node.name}: {node.unnamed} gpus fewer than the inventory expects")
+        gone.append(f"{node.name}: {counted(node.unnamed, 'gpu')} fewer than the inventory expects")
     return gone

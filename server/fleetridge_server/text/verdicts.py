@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fleetridge.quantities import MISSING, percent, significant
+from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.answer.band_schemas import CohortShown
 from fleetridge_server.answer.notice_schemas import NoticeShown
@@ -44,9 +44,10 @@ _MOST_TOLD = 10
 _MOST_NOTICES = 10
 
 
-def state_word(state: State) -> str:
-    """State as a cell of a table."""
-    return "few peers" if state == "insufficient_peers" else state
+def state_word(state: State, last_state: State | None = None) -> str:
+    """State as a cell of a table; with what a gpu was accused of when it was last measured: "stale (outlier)"."""
+    word = "few peers" if state == "insufficient_peers" else state
+    return f"{word} ({last_state})" if last_state in ACCUSING else word
 
 
 def counts(verdicts: Mapping[State, int]) -> str:
@@ -62,9 +63,12 @@ def evaluation(answer: EvaluatedAnswer, verdicts: Mapping[State, int]) -> str:
 
 
 def notices(found: Sequence[NoticeShown]) -> str:
-    """What is said once of many gpus."""
-    shown = [_notice(notice) for notice in found[:_MOST_NOTICES]]
-    return lines([*shown, *_and_more(len(found), _MOST_NOTICES, "notices")])
+    """What is said once of many gpus; what is said of several roofs but for its figures is said once."""
+    alike: dict[tuple[str, str], list[NoticeShown]] = {}
+    for notice in found:
+        alike.setdefault((notice.kind, notice.text.replace(_by(notice), "")), []).append(notice)
+    shown = [_notice(own[0]) if len(own) == 1 else _together(words, own) for (_, words), own in alike.items()]
+    return lines([*shown[:_MOST_NOTICES], *_and_more(len(shown), _MOST_NOTICES, "notices")])
 
 
 def bands(cohorts: Sequence[CohortShown]) -> str:
@@ -100,8 +104,7 @@ def told(named: Iterable[Named]) -> str:
 
 def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
     """Readings in parentheses, but for those that the sentence beside them says; nothing where none is left."""
-    said = [fact_words(fact.reading, fact.own, fact.peers) for fact in found]
-    unsaid = [words for words, fact in zip(said, found, strict=True) if _values(fact) not in beside]
+    unsaid = [fact_words(fact.reading, fact.own, fact.peers) for fact in found if not _is_said(fact, beside)]
     return f" ({'; '.join(unsaid)})" if unsaid else ""
 
 
@@ -120,8 +123,9 @@ def slow_since(own: SlowPlace | VerdictShown) -> str:
     return MISSING if own.slow_since is None else since_words(own.slow_since, is_bound=own.slow_since_is_bound)
 
 
-def _values(fact: FactShown) -> str:
-    return f"{fact.own}, peers {fact.peers}"
+def _is_said(fact: FactShown, beside: str) -> bool:
+    """Whether a sentence says a reading already, or there is nothing beside it that could be told."""
+    return not fact.peers or (fact.own in beside and fact.peers in beside)
 
 
 def _is_told(verdict: VerdictShown) -> bool:
@@ -154,6 +158,22 @@ def _told_together(place: PlaceShown, gpus: Sequence[Named]) -> str:
 def _notice(notice: NoticeShown) -> str:
     roof = "" if notice.roof is None else f"{roof_words(notice.roof)}: "
     return f"{notice.kind.replace('_', ' ')}: {roof}{notice.text}"
+
+
+def _together(words: str, alike: Sequence[NoticeShown]) -> str:
+    """Notices that differ in their roofs and figures only."""
+    roofs = [
+        f"{roof_words(notice.roof)}{_by(notice).removeprefix(' by')}" for notice in alike if notice.roof is not None
+    ]
+    return f"{alike[0].kind.replace('_', ' ')}: {words}: {', '.join(roofs)}"
+
+
+def _by(notice: NoticeShown) -> str:
+    """How far the sides of a notice lie apart, as its sentence says it."""
+    if notice.effect is None or notice.low is None or notice.high is None:
+        return ""
+    effect, low, high = map(signed_percent, (notice.effect, notice.low, notice.high))
+    return f" by {effect} ({low} to {high})"
 
 
 def _and_more(found: int, most: int, what: str) -> list[str]:

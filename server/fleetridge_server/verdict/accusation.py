@@ -1,20 +1,21 @@
 """
 When a gpu is accused, and when it is let go.
 
-The newest runs of a gpu are gone through from the oldest on, all held against today's yardstick. So a standing depends
-on the reports in their order and on nothing else: not on when they arrived, nor on what was said before.
+The newest runs of a gpu are gone through from the oldest on, each held against the yardstick that its group had then.
+So a standing depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said
+before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 
 from fleetridge_server.compare.cohort import NEWEST_REPORTS
+from fleetridge_server.record import record
 from fleetridge_server.verdict.judgement import Yardstick
-from fleetridge_server.verdict.members import Run, middle_of_few
+from fleetridge_server.verdict.members import REMEMBERED_REPORTS, Run, middle_of_few, values_of
 
 # One disturbance (a neighbour's job, a hot hour) must not count as two witnesses.
 WITNESSES_APART = timedelta(hours=1)
@@ -39,7 +40,7 @@ class Standing(IntEnum):
     OUTLIER = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """
     Standing of one gpu in one cohort.
@@ -47,7 +48,7 @@ class Finding:
     Attributes:
         retest: the newest run alone lies beyond the limit.
         intermittent: it comes and goes: at least two of the newest ten runs lie beyond the limit, and at least one that
-            is newer than the oldest of them lies inside.
+            is newer than the oldest of them lies clearly inside, as one that clears a gpu does.
     """
 
     standing: Standing
@@ -58,7 +59,7 @@ class Finding:
 _NOTHING = Finding(Standing.CLEAR)
 
 
-def finding(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Finding:
+def finding(runs: Sequence[Run], yardstick: Yardstick, believed_p: float, earlier: Sequence[Yardstick] = ()) -> Finding:
     """
     Standing from a gpu's runs.
 
@@ -66,25 +67,30 @@ def finding(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Fin
         runs: newest first, at most ten count.
         yardstick: of its group; one without a verdict accuses nobody.
         believed_p: largest p whose q is small enough to believe.
+        earlier: yardsticks of its group without each gpu's newest run, without its newest two, and so on; the last
+            stands for all before it.
     """
     if not yardstick.has_verdict:
         return _NOTHING
-    values = [run.value for run in runs]
+    values = values_of(runs)
     # Most gpus end here: no run beyond, so no median of runs either.
     if not yardstick.is_beyond(min(values)):
         return _NOTHING
     beyond = [yardstick.is_beyond(value) for value in values]
-    standing = _replayed(runs, yardstick, believed_p)
-    intermittent = sum(beyond) >= WITNESSES and _is_broken(beyond)
+    standing = _replayed(runs, (yardstick, *earlier), believed_p)
+    intermittent = sum(beyond) >= WITNESSES and _is_broken(values, beyond, yardstick)
     if standing is Standing.CLEAR and _comes_and_goes(values, beyond, yardstick):
         standing = Standing.SUSPECT
     return Finding(standing, retest=beyond[0] and standing is Standing.CLEAR, intermittent=intermittent)
 
 
-def _replayed(runs: Sequence[Run], yardstick: Yardstick, believed_p: float) -> Standing:
+def _replayed(runs: Sequence[Run], yardsticks: Sequence[Yardstick], believed_p: float) -> Standing:
     standing = Standing.CLEAR
-    for oldest_left in range(len(runs) - 1, -1, -1):
+    # Where older runs are forgotten, the oldest known one was not alone.
+    fewest = NEWEST_REPORTS if len(runs) == REMEMBERED_REPORTS else 1
+    for oldest_left in range(len(runs) - fewest, -1, -1):
         recent = runs[oldest_left : oldest_left + NEWEST_REPORTS]
+        yardstick = yardsticks[min(oldest_left, len(yardsticks) - 1)]
         if _is_cleared(recent, yardstick):
             standing = Standing.CLEAR
         else:
@@ -111,14 +117,17 @@ def _accused(recent: Sequence[Run], yardstick: Yardstick, believed_p: float) -> 
 
 def _is_cleared(recent: Sequence[Run], yardstick: Yardstick) -> bool:
     newest = recent[:CLEAR_RUNS]
-    inside = CLEAR_PART * yardstick.limit
-    return len(newest) == CLEAR_RUNS and all(yardstick.loss(run.value) < inside for run in newest)
+    return len(newest) == CLEAR_RUNS and all(_is_clearly_inside(run.value, yardstick) for run in newest)
 
 
-def _is_broken(beyond: Sequence[bool]) -> bool:
-    """Whether a run inside the limit is newer than the oldest beyond it; runs are given newest first."""
+def _is_clearly_inside(value: float, yardstick: Yardstick) -> bool:
+    return yardstick.loss(value) < CLEAR_PART * yardstick.limit
+
+
+def _is_broken(values: Sequence[float], beyond: Sequence[bool], yardstick: Yardstick) -> bool:
+    """Whether a run clearly inside the limit is newer than the oldest beyond it; runs are given newest first."""
     oldest = max(place for place, is_beyond in enumerate(beyond) if is_beyond)
-    return not all(beyond[:oldest])
+    return any(_is_clearly_inside(value, yardstick) for value in values[:oldest])
 
 
 def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: Yardstick) -> bool:
@@ -134,6 +143,6 @@ def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: 
         if is_beyond and yardstick.loss(value) >= LOSS_AT_ONCE:
             episodes += not is_down
             is_down = True
-        elif yardstick.loss(value) < CLEAR_PART * yardstick.limit:
+        elif _is_clearly_inside(value, yardstick):
             is_down = False
     return episodes >= WITNESSES

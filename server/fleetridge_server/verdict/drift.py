@@ -8,12 +8,13 @@ and the gate are what keeps a healthy gpu from an alarm within the first hundred
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from fleetridge_server.compare.cohort import Conditions
 from fleetridge_server.compare.stats import median
+from fleetridge_server.record import record
 from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.judgement import yardstick_of
 
@@ -54,7 +55,7 @@ class Epoch(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Look:
     """Median of the runs of one gpu in one roof within an hour, with the time of the first."""
 
@@ -63,7 +64,7 @@ class Look:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Drift:
     """
     How a gpu does beside its baseline.
@@ -131,7 +132,11 @@ def drift(runs: Iterable[Look], floor: float) -> Drift:
 
     The baseline stays the first eight looks of the epoch; of the rest the newest 192 count.
     """
-    looks = current_epoch(looks_of(runs))
+    return drift_of_epoch(current_epoch(looks_of(runs)), floor)
+
+
+def drift_of_epoch(looks: Sequence[Look], floor: float) -> Drift:
+    """`drift` for those who have the looks of the current epoch already."""
     if len(looks) > MOST_RUNS:
         looks = [*looks[:BASELINE_RUNS], *looks[BASELINE_RUNS - MOST_RUNS :]]
     if len(looks) < BASELINE_RUNS:

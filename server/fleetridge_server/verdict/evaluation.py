@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from fleetridge.report import RoofKey
+from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
 from fleetridge_server.verdict.evidence import JudgedReport
-from fleetridge_server.verdict.marks import Mark, Place, covering, is_retired
-from fleetridge_server.verdict.members import by_gpu, is_link, members_by_cohort
+from fleetridge_server.verdict.marks import Mark, Place, covering, excuse_of, is_retired, retirement
+from fleetridge_server.verdict.members import Member, by_gpu, is_link, members_by_cohort
 from fleetridge_server.verdict.nodes import (
     Absence,
     Expected,
@@ -36,7 +37,7 @@ from fleetridge_server.verdict.state import GpuCase, GpuState, gpu_state
 from fleetridge_server.verdict.verdicts import Verdict, device_verdicts
 
 # Written beside every stored verdict; a change of any rule or constant raises it.
-RULE_VERSION = 3
+RULE_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Evaluation:
     What is said of one device at one time.
 
     Attributes:
+        cohorts: all members of each, retired gpus left out.
         verdicts: of each gpu, judged roofs before links.
         states: of each gpu that is not retired, by id.
         notices: on cohorts and on the device.
@@ -78,6 +80,7 @@ class Evaluation:
     """
 
     as_of: datetime
+    cohorts: Mapping[Cohort, Sequence[Member]]
     verdicts: Mapping[str, Sequence[Verdict]]
     states: Mapping[str, GpuState]
     notices: tuple[Notice, ...]
@@ -92,16 +95,18 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     marks = _marks_by_gpu(fleet.marks, histories, as_of)
     retired = frozenset(gpu_id for gpu_id, own in marks.items() if is_retired(own))
     alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in retired}
-    judged = device_verdicts(members_by_cohort(alive, as_of))
-    roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.cohort.roof)]
+    cohorts = members_by_cohort(alive, as_of)
+    judged = device_verdicts(cohorts)
+    roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
-    gone = absences(alive, fleet.rosters, fleet.inventory, _retired_names(fleet.marks, as_of))
-    nodes = slow_nodes(roofs)
+    gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of))
     by_id: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in judged.verdicts:
         by_id[verdict.gpu_id].append(verdict)
+    nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, by_id, marks)]
     return Evaluation(
         as_of=as_of,
+        cohorts=cohorts,
         verdicts=by_id,
         states=_states(alive, by_id, drifts, marks, gone, fleet.schedule, as_of),
         notices=(
@@ -129,13 +134,17 @@ def _marks_by_gpu(
     return found
 
 
-def _retired_names(marks: Iterable[Mark], as_of: datetime) -> frozenset[str]:
-    """Gpus that are retired by their own name, reports or not."""
-    return frozenset(
-        mark.gpu_id
-        for mark in marks
-        if mark.gpu_id is not None and mark.kind == "retired" and mark.covers(Place(mark.gpu_id), as_of)
-    )
+def _is_excused(
+    slow: SlowTogether, verdicts: Mapping[str, Sequence[Verdict]], marks: Mapping[str, Sequence[Mark]]
+) -> bool:
+    """Whether marks excuse the loss of most gpus of a slow node: what is left of it is single gpus."""
+    excused = [
+        gpu_id
+        for gpu_id in slow.gpu_ids
+        for own in verdicts[gpu_id]
+        if own.cohort == slow.cohort and excuse_of(marks.get(gpu_id, ()), own.loss, own.yardstick.gate) is not None
+    ]
+    return 2 * len(excused) > len(slow.gpu_ids)
 
 
 def _states(  # everything that a state depends on
@@ -152,7 +161,7 @@ def _states(  # everything that a state depends on
     for gpu_id, reports in histories.items():
         case = GpuCase(
             reports=reports,
-            verdicts=[verdict for verdict in verdicts.get(gpu_id, ()) if not is_link(verdict.cohort.roof)],
+            verdicts=[verdict for verdict in verdicts.get(gpu_id, ()) if not is_link(verdict.member.cohort.roof)],
             drifts=drifts.get(gpu_id, {}),
             marks=marks.get(gpu_id, ()),
             is_missing=gpu_id in missing,

@@ -7,12 +7,13 @@ A store fills these from its summaries by one query: one row per report × roof,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from fleetridge.report import Outcome, RoofKey
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.record import record
 
 FactorName = Literal["driver", "torch", "cublas", "power_limit_w", "ecc_enabled", "vbios"]
 
@@ -39,7 +40,7 @@ class Factors(NamedTuple):
     vbios: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoofReading:
     """
     One roof of one report, with what the device said of itself while it was timed.
@@ -65,7 +66,7 @@ class RoofReading:
     throttle_ms: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Health:
     """
     Readings of a gpu that belong to no roof.
@@ -91,7 +92,7 @@ _NOTHING_READ = Health()
 _NOTHING_KNOWN = Factors()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JudgedReport:
     """
     One report of one gpu, measured or not, as far as verdicts need it.

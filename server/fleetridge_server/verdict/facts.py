@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fleetridge.quantities import MISSING, percent, significant
+from fleetridge.quantities import signed_percent, significant
 from fleetridge_server.verdict.reading_words import reading_words
 
 _UNITS = {
@@ -13,7 +13,11 @@ _UNITS = {
     "sm_clock_mhz": "MHz",
     "memory_clock_mhz": "MHz",
     "temperature_c": "°C",
+    "per_ghz": "TFLOP/s per GHz",
 }
+
+# Readings that a driver gives as whole numbers, or nearly so; of rates every digit counts.
+_WHOLE = frozenset({"W", "MHz", "°C", "ms"})
 
 
 class Fact(NamedTuple):
@@ -43,11 +47,11 @@ def number_fact(reading: str, own: float, peers: float | None, unit: str | None 
 
 
 def fact_words(reading: str, own: str, peers: str) -> str:
-    """A fact in words: "temperature 89 °C, peers 65 °C"."""
-    return f"{reading_words(reading)} {own}, peers {peers or MISSING}"
+    """A fact in words: "temperature 89 °C, peers 65 °C"; without the peers where nothing is known of them."""
+    return f"{reading_words(reading)} {own}, peers {peers}" if peers else f"{reading_words(reading)} {own}"
 
 
 def _written(value: float, reading: str, unit: str) -> str:
     if reading == "trend":
-        return percent(value)
-    return f"{value:.0f} {unit}" if unit else significant(value)
+        return signed_percent(value)
+    return f"{value:.0f} {unit}" if unit in _WHOLE else f"{significant(value)} {unit}".rstrip()

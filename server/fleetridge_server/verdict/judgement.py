@@ -16,7 +16,7 @@ from fleetridge_server.compare.cohort import FEWEST_PEERS, NEWEST_REPORTS, Cohor
 from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.halves import level_centers
 from fleetridge_server.verdict.levels import Group, Level, Step, grouped, pooled_deviation
-from fleetridge_server.verdict.members import Member
+from fleetridge_server.verdict.members import REMEMBERED_REPORTS, Member, values_of
 from fleetridge_server.verdict.scale import (
     Scale,
     floored_scale,
@@ -38,6 +38,9 @@ PLAIN_LOSS = 0.10
 # … unless so many gpus scatter so widely that a tenth is nothing special among them.
 WIDE_SCALE = 0.03
 WIDE_FEWEST = 16
+
+# A median of so many gpus moves by a sixteenth of what sets them apart, and to look back would only take time.
+_STEADY_FROM = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,18 @@ class Yardstick:
         """Whether there are peers enough to say anything."""
         return self.n >= FEWEST_PEERS
 
+    @property
+    def lowest(self) -> float:
+        """Smallest value that lies inside the limit, in the unit of the roof."""
+        return self.median * (1 - self.limit)
+
     def loss(self, value: float) -> float:
         """Part of the median that a value lacks; negative for a faster one."""
         return 1 - value / self.median
 
     def is_beyond(self, value: float) -> bool:
-        """Whether a value lies beyond the limit."""
-        return self.loss(value) > self.limit
+        """Whether a value lies beyond the limit; one that loses exactly so much, such as 97 of 100 at 3 %, does not."""
+        return value < self.lowest
 
     def z(self, value: float) -> float:
         """Distance from the median in scales, negative for slower."""
@@ -95,10 +103,16 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """A group with its yardstick."""
+    """
+    A group with its yardstick.
+
+    Attributes:
+        earlier: its yardsticks when its gpus had one run fewer, two fewer and so on; as far back as they are needed.
+    """
 
     group: Group
     yardstick: Yardstick
+    earlier: tuple[Yardstick, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +137,15 @@ def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
         cohort: its key.
         members: all of it, those not measured lately included.
     """
-    floor = scale_floor([run.value for run in member.runs[:NEWEST_REPORTS]] for member in members if member.in_window)
+    floor = scale_floor(values_of(member.runs[:NEWEST_REPORTS]) for member in members if member.in_window)
     groups, steps = grouped(members, floor)
-    judged = _pooled(groups, floor) if len(groups) > 1 else [_alone(group, floor) for group in groups]
+    values = [[member.value for member in group.counted] for group in groups]
+    sticks = _yardsticks(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
+    earlier = _earlier(groups, [stick.of_faster_half for stick in sticks])
+    judged = (
+        JudgedGroup(group, replace(stick, levels=group.levels), tuple(then[place] for then in earlier))
+        for place, (group, stick) in enumerate(zip(groups, sticks, strict=True))
+    )
     return JudgedCohort(cohort, tuple(judged), tuple(steps))
 
 
@@ -155,22 +175,48 @@ def yardstick_of(values: Sequence[float], floor: float) -> Yardstick:
     return yardstick(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
 
 
-def _alone(group: Group, floor: float) -> JudgedGroup:
-    return JudgedGroup(group, yardstick_of([member.value for member in group.counted], floor))
-
-
-def _pooled(groups: Sequence[Group], floor: float) -> list[JudgedGroup]:
-    """Yardsticks of levels: each its own median, all one relative scale."""
-    values = [[member.value for member in group.counted] for group in groups]
+def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Yardstick]:
+    """Yardsticks of a cohort's groups: with centers, those of levels, each its own and all one relative scale."""
+    if centers is None:
+        return [yardstick_of(own, floor) for own in values]
     total = sum(map(len, values))
-    centers = level_centers(values, floor)
     deviation = pooled_deviation(values, centers)
     # Every level spends one gpu on its median, where a cohort in one piece spends one in all.
-    spread_n = max(1, total - (len(groups) - 1))
-    judged: list[JudgedGroup] = []
-    for group, own, center in zip(groups, values, centers, strict=True):
+    spread_n = max(1, total - (len(values) - 1))
+    sticks: list[Yardstick] = []
+    for own, center in zip(values, centers, strict=True):
         scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
         stick = yardstick(center, scale, n=len(own), pooled_n=total, floor=floor)
-        is_upper = center != median(own)
-        judged.append(JudgedGroup(group, replace(stick, levels=group.levels, of_faster_half=is_upper)))
-    return judged
+        sticks.append(replace(stick, of_faster_half=center != median(own)))
+    return sticks
+
+
+def _earlier(groups: Sequence[Group], of_faster_half: Sequence[bool]) -> list[list[Yardstick]]:
+    """
+    Yardsticks of the same groups without the newest run of each gpu, without its newest two, and so on.
+
+    Median and limit of a few gpus wander by themselves. Held against today's alone, a gpu near the limit would be
+    accused and let go for what its peers did; held against those of its time, each of its runs keeps what it said.
+    """
+    found: list[list[Yardstick]] = []
+    if sum(len(group.counted) for group in groups) > _STEADY_FROM:
+        return found
+    for left_out in range(1, REMEMBERED_REPORTS - NEWEST_REPORTS + 1):
+        runs = [[values_of(own.runs[left_out:])[:NEWEST_REPORTS] for own in group.counted] for group in groups]
+        known = [[own for own in group if own] for group in runs]
+        if not all(_tells(len(own), len(group.counted)) for own, group in zip(known, groups, strict=True)):
+            break
+        floor = scale_floor(own for group in known for own in group)
+        values = [[median(own) for own in group] for group in known]
+        halves = [_faster_half(own) if half else own for own, half in zip(values, of_faster_half, strict=True)]
+        found.append(_yardsticks(values, [*map(median, halves)] if len(groups) > 1 else None, floor))
+    return found
+
+
+def _tells(known: int, now: int) -> bool:
+    """Whether gpus enough of a group were measured so often that it can be looked back on."""
+    return known >= FEWEST_PEERS and 2 * known >= now
+
+
+def _faster_half(values: Sequence[float]) -> list[float]:
+    return sorted(values)[len(values) // 2 :]

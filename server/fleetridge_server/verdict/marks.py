@@ -7,7 +7,7 @@ it was marked is accused again, for that is another fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -19,9 +19,9 @@ MarkKind = Literal["false_positive", "accepted", "retired"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a gpu is, as far as marks and findings care."""
+    """Where a gpu is, as far as marks and findings care; without an id it is the node itself."""
 
-    gpu_id: str
+    gpu_id: str | None
     node: NodeName | None = None
     rack: str | None = None
 
@@ -78,3 +78,14 @@ def covering(marks: Iterable[Mark], place: Place, as_of: datetime) -> tuple[Mark
 def is_retired(marks: Iterable[Mark]) -> bool:
     """Whether one of the marks takes a gpu out of the fleet."""
     return any(mark.kind == "retired" for mark in marks)
+
+
+def retirement(marks: Iterable[Mark], as_of: datetime) -> Callable[[Place], bool]:
+    """By which to ask whether nobody misses what is, or should be, at a place."""
+    retiring = [mark for mark in marks if mark.kind == "retired"]
+    return lambda place: any(mark.covers(place, as_of) for mark in retiring)
+
+
+def excuse_of(marks: Iterable[Mark], loss: float, gate: float) -> Mark | None:
+    """The first of the marks that excuses a loss; None where none does."""
+    return next((mark for mark in marks if mark.excuses(loss, gate)), None)

@@ -7,7 +7,7 @@ Power, cooling and settings belong to a node. Where all its gpus are slow togeth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.compare.stats import median
 from fleetridge_server.verdict.evidence import JudgedReport, NodeName
+from fleetridge_server.verdict.marks import Place
 from fleetridge_server.verdict.verdicts import Verdict
 
 # "All gpus of the node" says something from two on.
@@ -144,39 +145,42 @@ def absences(
     histories: Mapping[str, Sequence[JudgedReport]],
     rosters: Iterable[Roster],
     inventory: Iterable[Expected] = (),
-    retired: frozenset[str] = frozenset(),
+    is_retired: Callable[[Place], bool] = lambda _place: False,
 ) -> list[Absence]:
     """
     What is missing from each node.
 
     A gpu is missing where the newest complete roster of the node that it was last seen on is newer than its newest
-    report and does not list it, or where the inventory names it and no report or roster does.
+    report and does not list it, or where the inventory names it and no report or roster does. What is retired is missed
+    by nobody: of a node that the inventory counts, a retired gpu is one of those counted until another takes its place.
 
     Args:
-        histories: reports of each gpu, newest first.
+        histories: reports of each gpu, newest first, retired ones included.
         rosters: any number for each node.
         inventory: what people expect.
-        retired: gpus that nobody misses.
+        is_retired: whether nobody misses what is at a place.
     """
     newest = _newest_rosters(rosters)
     listed = {gpu_id for roster in newest.values() for gpu_id in roster.gpu_ids}
-    seen_on = {gpu_id: reports[0].node for gpu_id, reports in histories.items() if reports}
+    last = {gpu_id: own[0] for gpu_id, own in histories.items() if own}
     present: dict[NodeName, set[str]] = defaultdict(set, {node: set(own.gpu_ids) for node, own in newest.items()})
     gone: dict[NodeName, set[str]] = defaultdict(set)
-    for gpu_id, node in seen_on.items():
-        if node is not None:
-            is_gone = gpu_id not in listed and _lacks(newest.get(node), histories[gpu_id][0])
-            (gone if is_gone else present)[node].add(gpu_id)
-    known = listed | set(seen_on)
-    heard_of = {*newest, *seen_on.values()}
+    for gpu_id, report in last.items():
+        if report.node is not None:
+            is_gone = gpu_id not in listed and _lacks(newest.get(report.node), report)
+            (gone if is_gone else present)[report.node].add(gpu_id)
+    racks = {report.node: report.rack for report in last.values()}
+    heard_of = {*newest, *racks}
     expected = {entry.node: entry for entry in inventory}
     found: list[Absence] = []
     for node in sorted({*gone, *expected}):
         entry = expected.get(node, Expected(node))
-        missing = (gone[node] | (entry.gpu_ids - known)) - retired
-        unnamed = max(0, (entry.gpu_count or 0) - len(present[node] | missing))
-        if missing or unnamed or node not in heard_of:
-            found.append(Absence(node, tuple(sorted(missing)), unnamed, node not in heard_of))
+        absent = gone[node] | (entry.gpu_ids - listed - last.keys())
+        missing = [own for own in sorted(absent) if not is_retired(Place(own, node, racks.get(node)))]
+        unnamed = max(0, (entry.gpu_count or 0) - len(present[node] | absent))
+        is_expected = not is_retired(Place(None, node, racks.get(node)))
+        if is_expected and (missing or unnamed or node not in heard_of):
+            found.append(Absence(node, tuple(missing), unnamed, node not in heard_of))
     return found
 
 

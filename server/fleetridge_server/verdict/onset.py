@@ -84,7 +84,10 @@ def streak_words(found: Onset) -> str:
     """In which runs a gpu was slow and since when: "in each of its newest 3 runs, since 2026-01-05 12:00 UTC"."""
     since = since_words(found.since, is_bound=found.is_bound, changes=found.changes)
     if found.inside:
-        return f"in {found.beyond} of its newest {found.runs} runs, though not in the newest; before that {since}"
+        newest = (
+            "the newest, slow before that" if found.inside == 1 else f"the newest {found.inside}, slow before those"
+        )
+        return f"in {found.beyond} of its newest {found.runs} runs, though not in {newest} {since}"
     where = f"in each of its newest {found.streak} runs" if found.streak > 1 else "in its newest run"
     in_all = "" if found.beyond == found.streak else f" ({found.beyond} of its newest {found.runs} in all)"
     return f"{where}{in_all}, {since}"

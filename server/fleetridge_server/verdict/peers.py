@@ -34,6 +34,9 @@ NUMBERS: Mapping[str, Reader] = {
     "pcie_width": lambda run: run.report.health.pcie_width,
 }
 
+# Of these, what a device says of itself while it is timed: without any of it a loss cannot be explained.
+EVIDENCE = ("power_w", "sm_clock_mhz", "memory_clock_mhz", "temperature_c")
+
 
 @dataclass(frozen=True, slots=True)
 class Peers:
@@ -64,8 +67,12 @@ def peers_of(members: Sequence[Member]) -> Peers:
 
 def _majorities(runs: Sequence[Run]) -> dict[str, str]:
     found: dict[str, str] = {}
+    # A fleet has few settings, each of them many times.
+    settings = Counter(run.report.factors for run in runs)
     for position, factor in enumerate(Factors._fields):
-        counts = Counter(level_name(run.report.factors[position]) for run in runs)
+        counts: Counter[str] = Counter()
+        for setting, count in settings.items():
+            counts[level_name(setting[position])] += count
         name, count = max(counts.items(), key=lambda item: (item[1], item[0]))
         if 2 * count > len(runs):
             found[factor] = name

@@ -11,7 +11,7 @@ _READINGS: Mapping[str, str] = {
     "memory_clock_mhz": "memory clock",
     "temperature_c": "temperature",
     "trend": "trend within the run",
-    "per_ghz": "rate per GHz",
+    "per_ghz": "rate",
     "pcie_generation": "PCIe generation",
     "pcie_width": "PCIe lanes",
     "ecc_enabled": "ECC",
@@ -26,6 +26,11 @@ _ABBREVIATIONS = {"sw": "SW", "hw": "HW"}
 # Values of settings are kept without their unit.
 _UNITS = {"power_limit_w": "W"}
 _UNKNOWN = "unknown"
+
+
+def gpu_count(number: int) -> str:
+    """A number of gpus: "1 gpu", "8 gpus"."""
+    return "1 gpu" if number == 1 else f"{number} gpus"
 
 
 def reading_words(name: str) -> str:

@@ -15,7 +15,7 @@ from fleetridge_server.verdict.evidence import Factors
 from fleetridge_server.verdict.facts import Fact, number_fact
 from fleetridge_server.verdict.levels import level_name
 from fleetridge_server.verdict.members import is_link
-from fleetridge_server.verdict.peers import NUMBERS, Peers
+from fleetridge_server.verdict.peers import EVIDENCE, NUMBERS, Peers
 from fleetridge_server.verdict.reading_words import reading_words
 from fleetridge_server.verdict.reason import Circumstances, PlaceWord, Reason, SharedCause, SharedLoss
 from fleetridge_server.verdict.remedies import RANK, SLOWS, ReasonCode, Subject
@@ -54,9 +54,16 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     found = [_as_shared(reason, shared) for reason in own_reasons(verdict, peers)]
     found += _where_and_when(verdict, around)
     if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
-        text = "not explained by the evidence: no reading that could explain it differs from its peers'"
-        found.append(Reason("not_explained", text))
+        found.append(Reason("not_explained", f"not explained by the evidence: {_what_is_lacking(verdict, peers)}"))
     return sorted(found, key=_order)
+
+
+def _what_is_lacking(verdict: Verdict, peers: Peers) -> str:
+    """Why no cause is told: nothing differs, or there is nothing to tell it by."""
+    evidence = [name for name in EVIDENCE if name in peers.numbers]
+    if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
+        return "its newest report and its peers' have no clock, power or temperature in common to tell it by"
+    return "no reading that could explain it differs from its peers'"
 
 
 def own_reasons(verdict: Verdict, peers: Peers) -> list[Reason]:

@@ -25,11 +25,11 @@ ReasonCode = Literal[
     "whole_node",
     "drifted",
     "intermittent",
+    "only_one_dtype",
+    "not_explained",
     "clocks_explain",
     "clocks_do_not_explain",
-    "only_one_dtype",
     "alone",
-    "not_explained",
 ]
 
 
@@ -47,7 +47,8 @@ class Remedy:
     next_step: str
 
 
-# In the order in which reasons are told: settings that somebody made before wear, causes before circumstances.
+# In the order in which reasons are told: settings that somebody made before wear, causes before circumstances, and
+# that nothing explains a loss before what is then left to say of it.
 REMEDIES: Mapping[ReasonCode, Remedy] = {
     "power_limit_lower": Remedy(
         True,
@@ -83,15 +84,15 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
     "whole_node": Remedy(False, "look at the node (power, cooling, firmware settings, driver) before any single gpu"),
     "drifted": Remedy(False, "look for what changed on the node at the onset"),
     "intermittent": Remedy(False, "measure it more often, with its clocks and throttle counters, until it shows again"),
+    "only_one_dtype": Remedy(False, "compare libraries and kernels for this dtype with a neighbour before the card"),
+    "not_explained": Remedy(
+        False, "measure again at another hour, then run the vendor's diagnostics; return the card if the loss stays"
+    ),
     "clocks_explain": Remedy(False, "find what holds the clock down; the units themselves work as they should"),
     "clocks_do_not_explain": Remedy(
         False, "clocks are not the cause: run the vendor's diagnostics, return the card if it fails"
     ),
-    "only_one_dtype": Remedy(False, "compare libraries and kernels for this dtype with a neighbour before the card"),
     "alone": Remedy(False, "swap it with a neighbour: if the loss moves with the card, return the card"),
-    "not_explained": Remedy(
-        False, "measure again at another hour, then run the vendor's diagnostics; return the card if the loss stays"
-    ),
 }
 
 # What to do for a cause that the gpus of a node or a rack share; {place} is one of the two words.

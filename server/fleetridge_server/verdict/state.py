@@ -7,16 +7,17 @@ No data is never `ok` and never slow: what was not measured has states of its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Literal
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import is_judged
+from fleetridge_server.record import record
 from fleetridge_server.verdict.accusation import Standing
 from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.evidence import JudgedReport
-from fleetridge_server.verdict.marks import Mark
+from fleetridge_server.verdict.marks import Mark, excuse_of
 from fleetridge_server.verdict.verdicts import Verdict
 
 State = Literal[
@@ -46,6 +47,9 @@ STATES: tuple[State, ...] = (
     "ok",
 )
 
+# Said where measurements are missing or of no use; what the runs say is kept beside them.
+UNUSABLE: tuple[State, ...] = ("missing", "unmeasured", "stale", "contended", "implausible")
+
 ACCUSING: frozenset[State] = frozenset({"outlier", "drifted", "suspect"})
 
 # A gpu that is always busy when its turn comes is looked at some other time; three turns or three days are too long.
@@ -56,7 +60,7 @@ _LEAST_PATIENCE = timedelta(days=3)
 _FAILURES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuCase:
     """
     All that a gpu's state depends on.
@@ -78,7 +82,7 @@ class GpuCase:
     schedule: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuState:
     """
     State of a gpu.
@@ -114,17 +118,22 @@ def patience(schedule: timedelta | None) -> timedelta:
 
 def gpu_state(case: GpuCase, as_of: datetime) -> GpuState:
     """State of a gpu at a time."""
-    measured_at = next((report.ordered_at for report in case.reports if report.is_measured), None)
-    said = replace(_by_rates(case), identity_conflict=_is_claimed_twice(case, as_of), measured_at=measured_at)
+    said = _by_rates(case)
     absence = _absence(case, as_of)
-    if absence is None:
-        return said
-    return replace(said, state=absence, last_state=said.state if case.verdicts else None)
+    return GpuState(
+        state=said.state if absence is None else absence,
+        last_state=said.state if absence is not None and case.verdicts else None,
+        accused=said.accused,
+        drifted=said.drifted,
+        excused_by=said.excused_by,
+        identity_conflict=_is_claimed_twice(case, as_of),
+        measured_at=next((report.ordered_at for report in case.reports if report.is_measured), None),
+    )
 
 
 def _is_claimed_twice(case: GpuCase, as_of: datetime) -> bool:
-    since = as_of - patience(case.schedule)
-    return any(report.conflict and report.ordered_at >= since for report in case.reports)
+    claimed = [report.ordered_at for report in case.reports if report.conflict]
+    return bool(claimed) and max(claimed) >= as_of - patience(case.schedule)
 
 
 def _absence(case: GpuCase, as_of: datetime) -> State | None:
@@ -134,7 +143,8 @@ def _absence(case: GpuCase, as_of: datetime) -> State | None:
     measured = [report for report in case.reports if report.is_measured]
     if not measured or _keeps_failing(case.reports):
         return "unmeasured"
-    fresh = [report for report in measured if report.ordered_at >= as_of - patience(case.schedule)]
+    since = as_of - patience(case.schedule)
+    fresh = [report for report in measured if report.ordered_at >= since]
     if not fresh:
         return "stale"
     if not any(report.is_valid for report in fresh):
@@ -150,23 +160,23 @@ def _keeps_failing(reports: Iterable[JudgedReport]) -> bool:
 
 def _is_implausible(fresh: Iterable[JudgedReport]) -> bool:
     """Whether a judged roof has nothing but implausible readings."""
-    sound: dict[RoofKey, bool] = {}
-    for report in fresh:
-        if report.is_valid:
-            for roof, reading in report.roofs.items():
-                sound[roof] = sound.get(roof, False) or not reading.implausible
-    return any(not is_sound and is_judged(roof) for roof, is_sound in sound.items())
+    readings = [item for report in fresh if report.is_valid for item in report.roofs.items()]
+    doubted = {roof for roof, reading in readings if reading.implausible and is_judged(roof)}
+    return bool(doubted) and bool(doubted - {roof for roof, reading in readings if not reading.implausible})
 
 
 def _by_rates(case: GpuCase) -> GpuState:
     accused = [verdict for verdict in case.verdicts if verdict.is_accused]
-    excuses = {verdict.cohort: _excuse(case.marks, verdict.loss, verdict.yardstick.gate) for verdict in accused}
+    drifts = {roof: drift for roof, drift in case.drifts.items() if drift.status == "drifted"}
+    if not accused and not drifts:
+        # Most gpus of a fleet.
+        return GpuState(_worst(case.verdicts, (), ()))
+    excuses = {verdict.cohort: excuse_of(case.marks, verdict.loss, verdict.yardstick.gate) for verdict in accused}
     slow = sorted(
         (verdict for verdict in accused if excuses[verdict.cohort] is None),
         key=lambda verdict: (-verdict.finding.standing, -verdict.loss, verdict.cohort.roof.dtype),
     )
-    drifts = {roof: drift for roof, drift in case.drifts.items() if drift.status == "drifted"}
-    drift_excuses = {roof: _excuse(case.marks, -(drift.change or 0), drift.gate) for roof, drift in drifts.items()}
+    drift_excuses = {roof: excuse_of(case.marks, -(drift.change or 0), drift.gate) for roof, drift in drifts.items()}
     drifted = tuple(roof for roof, excuse in drift_excuses.items() if excuse is None)
     used = {mark for mark in (*excuses.values(), *drift_excuses.values()) if mark is not None}
     return GpuState(
@@ -175,10 +185,6 @@ def _by_rates(case: GpuCase) -> GpuState:
         drifted=drifted,
         excused_by=tuple(sorted(used, key=lambda mark: (mark.made_at, mark.reason))),
     )
-
-
-def _excuse(marks: Iterable[Mark], loss: float, gate: float) -> Mark | None:
-    return next((mark for mark in marks if mark.excuses(loss, gate)), None)
 
 
 def _worst(verdicts: Sequence[Verdict], slow: Sequence[Verdict], drifted: Sequence[RoofKey]) -> State:

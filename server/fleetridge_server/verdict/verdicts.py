@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetridge_server.compare.cohort import Cohort
+from fleetridge_server.record import record
 from fleetridge_server.verdict.accusation import Finding, Standing, finding
 from fleetridge_server.verdict.discovery import largest_believed, q_values
 from fleetridge_server.verdict.judgement import JudgedCohort, Yardstick, judged_cohort
 from fleetridge_server.verdict.members import Member, is_link
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """
     One gpu beside its peers in one roof, with every number that it rests on.
@@ -63,12 +64,13 @@ class DeviceVerdicts:
     cohorts: tuple[JudgedCohort, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pair:
     member: Member
     yardstick: Yardstick
     p: float | None
     counted: bool
+    earlier: tuple[Yardstick, ...]
 
 
 def device_verdicts(cohorts: Mapping[Cohort, Sequence[Member]]) -> DeviceVerdicts:
@@ -97,7 +99,9 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
             stick = judged.yardstick
             for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
                 for member in members:
-                    yield _Pair(member, stick, stick.p(member.value) if stick.has_verdict else None, counted)
+                    yield _Pair(
+                        member, stick, stick.p(member.value) if stick.has_verdict else None, counted, judged.earlier
+                    )
 
 
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
@@ -109,6 +113,6 @@ def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
         z=stick.z(member.value) if stick.has_verdict else None,
         p=pair.p,
         q=q,
-        finding=finding(member.runs, stick, believed_p),
+        finding=finding(member.runs, stick, believed_p, pair.earlier),
         counted=pair.counted,
     )

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fleetridge_server.compare.cohort import Reading, current_values
 from fleetridge_server.compare.place import GpuPlace
-from fleetridge_server.compare.ranking import standings
+from fleetridge_server.compare.ranking import (
+    NOT_ACCUSED,
+    NOT_EVALUATED,
+    Rank,
+    first_rank_of,
+    packed_rank,
+    standings,
+    unpacked_rank,
+)
 from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare
 from support.readings import BETA, PI, START, reading
 
@@ -75,3 +87,36 @@ def test_beta_ranks_as_pi_does() -> None:
     )
 
     assert standings([place(gpu) for gpu in "abc"], roofs, EVERYTHING, measured_only=False)[0].place.gpu_id == "c"
+
+
+def rank_of(severity: int, deviation: float | None, gpu_id: str) -> Rank:
+    """A gpu's rank; without a deviation it was never measured."""
+    return Rank(severity, deviation is None, 0.0 if deviation is None else deviation, gpu_id)
+
+
+RANKS = st.builds(
+    rank_of,
+    st.integers(0, NOT_EVALUATED),
+    st.none() | st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, -0.08, 0.08]),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+
+
+@given(st.lists(RANKS))
+def test_packed_ranks_sort_as_ranks_do(ranks: list[Rank]) -> None:
+    """Byte by byte, as both databases compare them."""
+    ordered = sorted(ranks, key=packed_rank)
+
+    assert all(first <= second for first, second in pairwise(ordered))
+
+
+@given(RANKS)
+def test_a_packed_rank_can_be_read_back(rank: Rank) -> None:
+    """With the gpu's id, so that a list goes on from it."""
+    assert unpacked_rank(packed_rank(rank)) == rank
+
+
+@given(RANKS)
+def test_the_ranks_of_those_that_are_accused_end_at_a_severity(rank: Rank) -> None:
+    """Whatever their deviation and id."""
+    assert (packed_rank(rank) < first_rank_of(NOT_ACCUSED)) == (rank.severity < NOT_ACCUSED)

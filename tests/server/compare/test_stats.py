@@ -112,3 +112,13 @@ def test_a_fraction_lies_within_zero_and_one(fraction: float) -> None:
     """95 instead of 0.95 is a mistake that must not give a figure."""
     with pytest.raises(ValueError, match="outside 0 to 1"):
         stats.quantile([1.0, 2.0], fraction)
+
+
+@given(GROUPS)
+def test_percentiles_hold_the_figures_of_a_distribution(values: list[float]) -> None:
+    """From the smallest value to the largest, so that nothing is sorted twice."""
+    percentiles = stats.percentiles(values)
+
+    assert (len(percentiles), percentiles[0], percentiles[100]) == (101, min(values), max(values))
+    assert list(percentiles) == sorted(percentiles)
+    assert stats.distribution_of(percentiles, len(values)) == stats.distribution(values)

@@ -29,7 +29,14 @@ INSIDE = [
     "::ffff:127.0.0.1",
     "64:ff9b::a00:1",
     "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a00:1",
     "2002:a00:1::",
+    "::10.0.0.1",
+    "::ffff:0:10.0.0.1",
+    "fec0::1",
+    "2001:db8::1",
+    "3fff::1",
+    "5f00::1",
 ]
 
 
@@ -54,8 +61,15 @@ def test_an_allowed_name_may_be_inside_the_network() -> None:
 def test_an_allowed_name_leads_to_no_metadata_service() -> None:
     """Whoever can change a name's address must not read a machine's credentials."""
     allowed = allowed_by("hook.example")
-    assert not is_permitted(ip_address("169.254.169.254"), "hook.example", allowed)
-    assert not is_permitted(ip_address("::ffff:169.254.169.254"), "hook.example", allowed)
+    for address in (
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "64:ff9b:1::a9fe:a9fe",
+        "::ffff:0:169.254.169.254",
+        "fd00:ec2::254",
+        "100.100.100.200",
+    ):
+        assert not is_permitted(ip_address(address), "hook.example", allowed), address
 
 
 def test_an_allowed_range_is_allowed_under_every_name() -> None:

@@ -12,12 +12,14 @@ from anyio.from_thread import start_blocking_portal
 from sqlalchemy import select, text
 
 from fleetridge_server.app import create_app
+from fleetridge_server.background import in_background
 from fleetridge_server.notifying.addresses import allowed_by
-from fleetridge_server.notifying.notifier import Notifier, notifying
+from fleetridge_server.notifying.notifier import Notifier, notification_task
 from fleetridge_server.notifying.target import Target
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.notification_models import Notification
 from support.alerts import open_alerts, resolve_alerts
+from support.app_client import app_client
 from support.webhook_receiver import Receiver, status, webhook_receiver
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from fleetridge_server.background import Task
     from fleetridge_server.store.database import Database
 
 WAIT_S = 30
@@ -37,6 +40,10 @@ def target(receiver: Receiver) -> Target:
 
 def notifier(database: Database, receiver: Receiver) -> Notifier:
     return Notifier(database, target(receiver), public_url="https://fleet.example")
+
+
+def task(database: Database, receiver: Receiver) -> Task:
+    return notification_task(database, target(receiver), public_url="https://fleet.example")
 
 
 def turns(told: Notifier) -> None:
@@ -151,7 +158,7 @@ def test_a_database_in_trouble_ends_nothing(
     monkeypatch.setattr("fleetridge_server.notifying.notifier._AFTER_TROUBLE_S", 0.02)
     with database.writing() as session:
         session.execute(text("ALTER TABLE notifications RENAME TO elsewhere"))
-    with webhook_receiver() as receiver, running(notifier(database, receiver)):
+    with webhook_receiver() as receiver, in_background([task(database, receiver)]):
         until(lambda: "alerts wait" in caplog.text)
         with database.writing() as session:
             session.execute(text("ALTER TABLE elsewhere RENAME TO notifications"))
@@ -159,32 +166,20 @@ def test_a_database_in_trouble_ends_nothing(
         until(lambda: len(receiver.received) == 1)
 
 
-@contextmanager
-def running(told: Notifier) -> Iterator[None]:
-    is_over = threading.Event()
-    thread = threading.Thread(target=told.run, args=(is_over,))
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def test_a_running_server_tells_its_alerts(database: Database) -> None:
     """By a thread of its own, which ends with the server."""
     open_alerts(database, "GPU-1")
     with webhook_receiver() as receiver:
-        with notifying(database, target(receiver), public_url="https://fleet.example"):
+        with in_background([task(database, receiver)]):
             until(lambda: len(receiver.received) == 1)
         until(lambda: outcomes(database) == [("sent", 1, None)])
     assert "notifier" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_without_a_receiver_nothing_is_put_aside(database: Database) -> None:
+def test_without_a_receiver_nothing_is_put_aside(database: Database, database_url: str) -> None:
     """So that a receiver that is named later hears of what is open then, not of all that ever was."""
     open_alerts(database, "GPU-1")
-    with notifying(database, None, public_url=""):
+    with app_client(database_url):
         assert outcomes(database) == []
 
 

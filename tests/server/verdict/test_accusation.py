@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge_server.verdict.accusation import Finding
+from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import JudgedReport
+from fleetridge_server.verdict.members import REMEMBERED_REPORTS
 from support.judged import DAY, MONDAY, fleet, judged, report, series, states
 
 PEERS = fleet([100.0] * 19)
@@ -100,6 +102,12 @@ def test_two_of_the_newest_ten_beyond_with_one_inside_since_are_called_intermitt
     assert not finding([94.0, 100.0, 100.0]).intermittent
 
 
+def test_a_gpu_that_sinks_through_the_limit_does_not_come_and_go() -> None:
+    """A run at 2.9 % between two beyond 3 % is noise about a decline, no recovery; one at 2 % is one."""
+    assert not finding([98.0, 98.0, 96.0, 97.1, 96.0, 95.0]).intermittent
+    assert finding([98.0, 98.0, 96.0, 98.0, 96.0, 95.0]).intermittent
+
+
 def test_a_gpu_that_collapses_now_and_then_stays_suspect_between_times() -> None:
     assert state([10.0, 100.0, 100.0, 100.0, 10.0, 100.0, 100.0]) == "suspect"
 
@@ -154,3 +162,35 @@ def test_no_run_undoes_what_the_run_before_it_changed(parts: list[float]) -> Non
     said = [state([100 * part for part in parts[:length]]) for length in range(1, len(parts) + 1)]
     changes = [place for place in range(1, len(said)) if (said[place] == "ok") != (said[place - 1] == "ok")]
     assert all(later - earlier > 1 for earlier, later in pairwise(changes))
+
+
+def test_what_peers_do_alone_acquits_nobody() -> None:
+    """Peers lose 0.6 % for two days, so that 3.55 % below them becomes 2.97 % of a limit of 3 %."""
+    peers = [own for place in range(9) for own in series(f"gpu-{place}", [100.0] * 5 + [99.4] * 2)]
+    found = judged([*peers, *series("odd", [94.0] + [96.45] * 6)])
+    (verdict,) = found.verdicts["odd"]
+    assert not verdict.yardstick.is_beyond(96.45)
+    assert found.states["odd"].state == "outlier"
+
+
+def test_the_oldest_run_that_is_remembered_does_not_count_as_the_only_one() -> None:
+    """Of eleven runs that of ten days ago alone lies beyond, and the others lie inside, though not clearly."""
+    assert state([97.0, 96.0, *[97.0] * 9]) == "ok"
+
+
+def test_a_gpu_at_the_limit_of_noisy_peers_changes_its_state_rarely() -> None:
+    """A loss of 3.2 % at 0.5 % noise among eight, a limit of some 3.5 %: beside the peers of today alone it was 25."""
+    rng = Random(1)  # noqa: S311 # noise
+    runs: list[JudgedReport] = []
+    said: list[str] = []
+    for day in range(80):
+        at = MONDAY + day * DAY
+        values = [(96.8 if place == 0 else 100.0) * rng.gauss(1, 0.005) for place in range(8)]
+        runs += [
+            replace(report(f"gpu-{place}", value), ordered_at=at, report_id=f"{place}-{day}")
+            for place, value in enumerate(values)
+        ]
+        runs = runs[-8 * REMEMBERED_REPORTS :]
+        said.append(evaluate(Fleet(runs), at).states["gpu-0"].state)
+    assert set(said) >= {"ok", "outlier"}
+    assert sum(before != after for before, after in pairwise(said)) <= 12

@@ -46,6 +46,14 @@ def test_the_limit_is_three_and_a_half_floors_among_equal_gpus() -> None:
     assert stick.is_beyond(96.4)
 
 
+@pytest.mark.parametrize(("value", "floor"), [(97.0, 0.005), (96.5, 0.01)])
+def test_a_loss_of_exactly_the_limit_is_not_beyond_it(value: float, floor: float) -> None:
+    """By the gate of 3 % and by 3.5 scales, whatever doubles make of 1 - 97 / 100."""
+    stick = yardstick_of([100.0] * 10, floor=floor)
+    assert not stick.is_beyond(value)
+    assert stick.is_beyond(value - 0.001)
+
+
 def test_the_gate_holds_where_gpus_lie_closer_than_it() -> None:
     stick = yardstick_of([100.0] * 10, floor=0.005)
     assert stick.limit == stick.gate == 0.03

@@ -136,3 +136,35 @@ def test_mixed_ecc_without_a_step_is_said_all_the_same() -> None:
     reports = [*with_factors(fleet([100.0] * 8), on), *with_factors([report("odd", 100.0)], off)]
     notice = only_notice(reports)
     assert (notice.kind, notice.gpu_ids) == ("mixed_ecc", ("odd",))
+    assert notice.text == "ECC is on for 8 gpus and off for 1, too few to tell a difference"
+
+
+def test_mixed_ecc_is_said_once_whatever_the_number_of_roofs() -> None:
+    def gpu(number: int, beta: float, *, ecc: bool) -> list[JudgedReport]:
+        return with_factors([report(f"g{number}", 100.0, beta=beta)], Factors(ecc_enabled=ecc))
+
+    alike = [own for number in range(10) for own in gpu(number, 600.0, ecc=number < 5)]
+    assert only_notice(alike).text == "ECC is on for 5 gpus and off for 5, without a clear difference"
+    slower = [own for number in range(10) for own in gpu(number, 600.0 if number < 5 else 650.0, ecc=number < 5)]
+    assert only_notice(slower).effect == pytest.approx(600 / 650 - 1)
+
+
+def test_a_setting_of_a_few_whole_nodes_is_told_with_their_names() -> None:
+    capped, free = Factors(power_limit_w=500.0), Factors(power_limit_w=700.0)
+    sound = [own for node in range(4) for own in at_node(noisy(100.0, 8, 8 * node), f"n{node}")]
+    slow = at_node(with_factors(noisy(90.0, 8, 40), capped), "n7")
+    reports = [*with_factors(sound, free), *slow]
+    assert flagged(reports) == set()
+    assert "power limit 500 W (8 gpus, all on node n7) differs from 700 W (32 gpus)" in only_notice(reports).text
+
+
+def test_a_setting_that_gpus_of_one_node_do_not_share_names_no_node() -> None:
+    reports = at_node(half_upgraded(), "n1")
+    assert "node" not in only_notice(reports).text
+
+
+def test_populations_over_many_nodes_name_some_of_them() -> None:
+    slow = [own for place in range(12) for own in at_node(noisy(80.0, 1, place), f"s{place:02d}")]
+    fast = [own for place in range(12, 24) for own in at_node(noisy(100.0, 1, place), f"f{place}")]
+    text = only_notice([*slow, *fast]).text
+    assert "(s00, s01, s02, s03, s04, s05, s06, s07 and 4 more)" in text

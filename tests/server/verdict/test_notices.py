@@ -22,7 +22,7 @@ def test_bandwidth_is_expected_nearer_to_its_peak() -> None:
     reports = [report(f"gpu-{place}", beta=3000.0) for place in range(8)]
     (notice,) = evaluate(Fleet(reports, published={BETA: 4800.0}), AS_OF).notices
     assert notice.kind == "below_published"
-    assert "62%" in notice.text
+    assert "62.5 %" in notice.text
 
 
 def test_values_above_the_published_peak_are_named_and_accused_of_nothing() -> None:

@@ -68,7 +68,10 @@ def test_a_run_inside_ends_a_streak_and_the_others_are_counted() -> None:
 
 def test_a_newest_run_inside_is_said() -> None:
     assert words([100.0, 90.0, 90.0, 100.0]) == (
-        "in 2 of its newest 4 runs, though not in the newest; before that since 2026-01-03 12:00 UTC"
+        "in 2 of its newest 4 runs, though not in the newest, slow before that since 2026-01-03 12:00 UTC"
+    )
+    assert words([100.0, 90.0, 90.0, 100.0, 100.0]) == (
+        "in 2 of its newest 5 runs, though not in the newest 2, slow before those since 2026-01-02 12:00 UTC"
     )
 
 

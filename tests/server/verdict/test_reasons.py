@@ -120,9 +120,20 @@ def codes(change: Change) -> list[str]:
     return [reason.code for reason in told(change)]
 
 
-def test_what_no_reading_explains_is_said_to_be_unexplained() -> None:
-    assert "not_explained" in codes(pi())
+def test_what_no_reading_explains_is_said_first_to_be_unexplained() -> None:
+    assert codes(pi())[0] == codes(beta())[0] == "not_explained"
     assert "not_explained" not in codes(pi(power_w=480.0))
+
+
+def test_without_readings_a_loss_is_unexplained_for_want_of_them() -> None:
+    def bare(own: JudgedReport) -> JudgedReport:
+        return replace(own, roofs={PI: RoofReading(own.roofs[PI].value)})
+
+    odd = [bare(pi()(like(own))) for own in series("odd", [1.0] * 3)]
+    found = explanations(evaluate(Fleet([*[bare(own) for own in PEERS], *odd]), AS_OF))
+    (reason,) = found["odd"][0].reasons
+    assert reason.code == "not_explained"
+    assert "no clock, power or temperature" in reason.text
 
 
 @pytest.mark.parametrize(
@@ -165,6 +176,16 @@ def test_the_readings_stand_beside_the_peers() -> None:
     first = told(both(pi(power_w=490.0), factors=FACTORS._replace(power_limit_w=500.0)))[0]
     assert first.text == "power limit 500 W, peers 700 W"
     assert first.facts[0] == ("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
+
+
+def test_rates_per_ghz_are_told_with_their_unit_and_digits() -> None:
+    facts = {fact.reading: fact for reason in told(pi(value=7.20, sm_clock_mhz=1500.0)) for fact in reason.facts}
+    assert facts["per_ghz"].own == "4.80 TFLOP/s per GHz"
+
+
+def test_a_trend_that_rounds_to_nothing_has_no_sign() -> None:
+    (fact,) = next(reason.facts for reason in told(pi(trend=-0.2)) if reason.code == "falling_within_run")
+    assert (fact.own, fact.peers) == ("−20.0 %", "0.0 %")
 
 
 def test_a_gpu_alone_in_its_node_is_said_to_be_alone() -> None:
