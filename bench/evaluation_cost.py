@@ -8,7 +8,8 @@ Without a database only the pure part is timed: reports are made before, nothing
 it changes with a gpu's own reports only and is kept between evaluations. With an empty database, which is left empty,
 every part of a stored evaluation is timed (processor seconds on SQLite; by the clock on PostgreSQL, where another
 process works too): histories of gpus that are due, reading them, judging, shaping
-what is said, storing it; and a second evaluation after one gpu in a hundred reported anew.
+what is said, storing it; and a second evaluation after one gpu in a hundred reported anew. The fleet is made and
+stored by another process, so that the peak of memory is that of the evaluations.
 """
 
 from __future__ import annotations
@@ -17,23 +18,29 @@ import argparse
 import gc
 import itertools
 import json
+import multiprocessing
 import random
+import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import select
 from stored_fleet import add_reports, store_fleet
 
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
+from fleetridge_server.evaluating.collector import collector_held_back
 from fleetridge_server.evaluating.evaluator import Evaluator, outcome_of
 from fleetridge_server.evaluating.judging import judged
 from fleetridge_server.simulated_fleet import BETA, PI, Fault, FleetPlan, simulated_reports
 from fleetridge_server.store import schema
+from fleetridge_server.store.cluster_gpus import cluster_gpus
 from fleetridge_server.store.database import Database, create_database_engine, open_database
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.evaluations import course
@@ -57,6 +64,8 @@ _DTYPES = ("float16", "float8_e4m3fn", "tf32", "float32", "int8", "float64")
 # Drift is timed on some gpus with a history of a quarter of a year.
 _DRIFT_GPUS = 200
 _DRIFT_REPORTS = 90
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +120,11 @@ def drift_us() -> float:
 
 @dataclass(frozen=True, slots=True)
 class StoredCost:
-    """Seconds of the parts of a first evaluation, and of a second one after few reports."""
+    """
+    Seconds of the parts of a first evaluation, and of a second one after few reports.
+
+    `peak_mib` is the most memory that this process ever had.
+    """
 
     gpus: int
     due: float
@@ -120,6 +133,7 @@ class StoredCost:
     shape: float
     store: float
     again: float
+    peak_mib: float
 
     @property
     def evaluation(self) -> float:
@@ -131,55 +145,91 @@ def _clock_of(database: Database) -> Callable[[], float]:
     return time.perf_counter if database.data_file is None else time.process_time
 
 
-def stored_cost(database: Database, gpus: int, roofs: int, reports: int) -> StoredCost:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A fleet in a database."""
+
+    url: str
+    gpus: int
+    roofs: int
+    reports: int
+
+    @property
+    def as_of(self) -> datetime:
+        """Time of its first evaluation."""
+        return _MONDAY + timedelta(days=self.reports)
+
+    def make(self) -> tuple[Population, list[JudgedReport]]:
+        """Store it; reports of one gpu in a hundred, for another time."""
+        database = open_database(self.url, statement_timeout_ms=0)
+        fleet = fleet_reports(self.gpus, self.roofs, self.reports)
+        population = store_fleet(database, f"Simulated {self.gpus}", fleet)
+        database.analyze()
+        database.close()
+        return population, fleet[:: self.reports * _ONE_IN]
+
+
+def stored_cost(database: Database, fleet: Stored) -> StoredCost:
     """Cost of evaluating a fleet that is stored."""
-    fleet = fleet_reports(gpus, roofs, reports)
-    population = store_fleet(database, f"Simulated {gpus}", fleet)
-    database.analyze()
-    as_of = _MONDAY + timedelta(days=reports)
+    population, few = _elsewhere(fleet.make)
+    as_of = fleet.as_of
     evaluator = Evaluator(database, now=lambda: as_of)
     clock_s = _clock_of(database)
-    times = [clock_s()]
-    evaluator.bring_up_to_date(population)
-    times.append(clock_s())
-    with database.reading() as session:
-        histories(session, population, as_of)
+    with collector_held_back():
+        times = [clock_s()]
+        evaluator.bring_up_to_date(population)
         times.append(clock_s())
-        judgement = judged(session, population, as_of)
+        with database.reading() as session:
+            histories(session, population, as_of)
+            times.append(clock_s())
+            judgement = judged(session, population, as_of)
+            times.append(clock_s())
+            before = course(session, population)
+            there = cluster_gpus(session, population)
+        outcome = outcome_of(population, judgement, made_at=as_of, there=there)
+        writing = writing_of(outcome, before)
         times.append(clock_s())
-        before = course(session, population)
-    outcome = outcome_of(population, judgement, made_at=as_of)
-    writing = writing_of(outcome, before)
-    times.append(clock_s())
-    with database.writing() as session:
-        save_evaluation(session, outcome, writing, after=None)
-    times.append(clock_s())
+        with database.writing() as session:
+            save_evaluation(session, outcome, writing, after=None)
+        times.append(clock_s())
     due, read, judge, shape, store = (end - start for start, end in itertools.pairwise(times))
     del judgement, outcome, writing
-    again = _again(evaluator, population, fleet[:: reports * _ONE_IN], as_of)
-    return StoredCost(gpus, due, read, judge - read, shape, store, again)
-
-
-def _again(evaluator: Evaluator, population: Population, reported: list[JudgedReport], as_of: datetime) -> float:
-    """Seconds for the evaluation after some gpus reported once more, their histories included."""
-    with evaluator.database.reading() as session:
-        rows = {row.identity: row.id for row in session.execute(select(Gpu.identity, Gpu.id))}
-    newer = [replace(own, report_id=f"{own.report_id}-again", ordered_at=as_of) for own in reported]
-    add_reports(evaluator.database, population, newer, [rows[own.gpu_id] for own in newer])
+    _report_anew(database, population, few, as_of)
     later = replace(evaluator, now=lambda: as_of + timedelta(hours=1))
-    clock_s = _clock_of(evaluator.database)
     started = clock_s()
     later.continue_course(population)
-    return clock_s() - started
+    again = clock_s() - started
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return StoredCost(fleet.gpus, due, read, judge - read, shape, store, again, peak_mib)
+
+
+def _elsewhere(task: Callable[[], _Result]) -> _Result:
+    """Result of a task that another process does, whose memory goes with it."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(task).result()
+
+
+def _report_anew(database: Database, population: Population, few: Sequence[JudgedReport], at: datetime) -> None:
+    """Have some gpus report once more."""
+    with database.reading() as session:
+        rows = {row.identity: row.id for row in session.execute(select(Gpu.identity, Gpu.id))}
+    newer = [replace(own, report_id=f"{own.report_id}-again", ordered_at=at) for own in few]
+    add_reports(database, population, newer, [rows[own.gpu_id] for own in newer])
 
 
 def print_stored_costs(costs: Sequence[StoredCost]) -> None:
     """Table of stored evaluations."""
     parts = ("due", "read", "judge", "shape", "store", "again")
-    names = (("gpus", ""), *((part, "s") for part in parts), ("a gpu", "µs"), ("growth", ""))
+    names = (("gpus", ""), *((part, "s") for part in parts), ("a gpu", "µs"), ("growth", ""), ("peak", "MiB"))
     per_gpu = [cost.evaluation / cost.gpus * 1e6 for cost in costs]
     rows = [
-        [f"{cost.gpus}", *(f"{getattr(cost, part):.2f}" for part in parts), f"{us:.0f}", f"{us / per_gpu[0]:.2f}"]
+        [
+            f"{cost.gpus}",
+            *(f"{getattr(cost, part):.2f}" for part in parts),
+            f"{us:.0f}",
+            f"{us / per_gpu[0]:.2f}",
+            f"{cost.peak_mib:.0f}",
+        ]
         for cost, us in zip(costs, per_gpu, strict=True)
     ]
     print(text_table([Column(*name) for name in names], rows))
@@ -233,7 +283,7 @@ def time_stored(options: argparse.Namespace) -> int:
         schema.migrate(options.database)
         database = open_database(options.database)
         try:
-            costs.append(stored_cost(database, gpus, options.roofs, options.reports))
+            costs.append(stored_cost(database, Stored(options.database, gpus, options.roofs, options.reports)))
         finally:
             database.close()
             schema.downgrade(options.database, "base")

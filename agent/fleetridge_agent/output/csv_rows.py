@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from fleetridge.report import GemmPoint, Point, Report, StreamPoint
+from fleetridge.spreadsheets import defused
 from fleetridge_agent.output.point_groups import group_of, intensity
 
 COLUMNS = (
@@ -33,9 +34,6 @@ COLUMNS = (
     "device",
 )
 
-# Characters with which spreadsheets let a formula begin, in half and full width (OWASP, "CSV Injection").
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # meant as they are
-
 # Enough that a rate worked out again from the time agrees far better than it was measured.
 _SIGNIFICANT_DIGITS = 7
 
@@ -47,11 +45,6 @@ def csv_text(reports: Sequence[Report]) -> str:
     writer.writerow(COLUMNS)
     writer.writerows(row for report in reports for row in _rows(report))
     return text.getvalue()
-
-
-def defused(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe goes before what would start one."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _rows(report: Report) -> Iterable[tuple[str, ...]]:

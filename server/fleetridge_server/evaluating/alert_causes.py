@@ -188,7 +188,7 @@ def _absence_cause(absence: Absence) -> AlertCause:
         kind="missing",
         subject=f"{node.cluster}/{node.name}",
         state="missing",
-        summary=f"{what}; see whether it runs and its driver lists them",
+        summary=f"{what}; see whether the node runs and its driver lists its gpus",
         cluster=node.cluster,
         node=node.name,
         details=_named(absence.gpu_ids) | {"unnamed": absence.unnamed, "never_reported": absence.never_reported},

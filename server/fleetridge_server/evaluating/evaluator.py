@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -17,8 +17,12 @@ from datetime import datetime, timedelta, timezone
 from sqlalchemy.exc import DBAPIError
 
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
+from fleetridge_server.answer.verdicts import verdict_json
+from fleetridge_server.compare.ranking import Rank, packed_rank, severity
 from fleetridge_server.evaluating.alert_causes import accused_roofs, alert_causes
+from fleetridge_server.evaluating.collector import collector_held_back
 from fleetridge_server.evaluating.judging import Judgement, judged
+from fleetridge_server.store.cluster_gpus import ClusterGpus, cluster_gpus
 from fleetridge_server.store.columns import packed
 from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import Database
@@ -68,27 +72,33 @@ class Evaluator:
         with self.database.writing() as session:
             take_due(session, population)
         try:
-            self.bring_up_to_date(population)
-            as_of = self.now()
-            with self.database.reading() as session:
-                before = course(session, population)
-                judgement = judged(session, population, as_of, schedule=self.schedule)
-            outcome = outcome_of(population, judgement, made_at=self.now())
-            writing = writing_of(outcome, before)
-            outcome = replace(outcome, took_ms=_took_ms(started))
-            with self.database.writing() as session:
-                return save_evaluation(session, outcome, writing, after=before.evaluation_id)
+            with collector_held_back():
+                return self._continue_course(population, started)
         except BaseException:
             self._note_again(population)
             raise
 
+    def _continue_course(self, population: Population, started: float) -> Saved:
+        self.bring_up_to_date(population)
+        as_of = self.now()
+        with self.database.reading() as session:
+            before = course(session, population)
+            judgement = judged(session, population, as_of, schedule=self.schedule)
+            there = cluster_gpus(session, population)
+        outcome = outcome_of(population, judgement, made_at=self.now(), there=there)
+        writing = writing_of(outcome, before)
+        outcome = replace(outcome, took_ms=_took_ms(started))
+        with self.database.writing() as session:
+            return save_evaluation(session, outcome, writing, after=before.evaluation_id)
+
     def evaluate_aside(self, population: Population, as_of: datetime) -> int:
         """Judge the gpus of one device as of a time of the past, and store what is said beside the course; its id."""
         started = time.perf_counter()
-        with self.database.reading() as session:
-            judgement = judged(session, population, as_of, schedule=self.schedule)
-        outcome = outcome_of(population, judgement, made_at=self.now())
-        writing = writing_of(outcome, NO_COURSE)
+        with collector_held_back():
+            with self.database.reading() as session:
+                judgement = judged(session, population, as_of, schedule=self.schedule)
+            outcome = outcome_of(population, judgement, made_at=self.now())
+            writing = writing_of(outcome, NO_COURSE)
         outcome = replace(outcome, took_ms=_took_ms(started))
         with self.database.writing() as session:
             return save_aside(session, outcome, writing)
@@ -113,8 +123,10 @@ def _took_ms(started: float) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def outcome_of(population: Population, judgement: Judgement, *, made_at: datetime) -> Outcome:
-    """What is stored of a judgement; it took no time yet."""
+def outcome_of(
+    population: Population, judgement: Judgement, *, made_at: datetime, there: Sequence[ClusterGpus] | None = None
+) -> Outcome:
+    """What is stored of a judgement, which took no time yet; `there` says where the gpus are now."""
     evaluation = judgement.evaluation
     said = [_said(verdict, evaluation.states[verdict.gpu_id]) for verdict in judgement.gpus()]
     return Outcome(
@@ -124,21 +136,28 @@ def outcome_of(population: Population, judgement: Judgement, *, made_at: datetim
         took_ms=0.0,
         rule_version=RULE_VERSION,
         counts=dict(Counter(own.state for own in said)),
-        body=judgement.body().model_dump_json(),
+        body=judgement.body(there).model_dump_json(),
         said=said,
         causes=alert_causes(evaluation, judgement.explanations),
     )
 
 
 def _said(verdict: GpuVerdict, state: GpuState) -> Said:
-    body = verdict.model_dump_json()
+    body = packed(verdict_json(verdict))
     return Said(
         identity=verdict.gpu_id,
         state=verdict.state,
         last_state=verdict.last_state,
         reason=verdict.reason,
         loss=verdict.worst_loss,
+        rank=_rank(verdict),
         accused="\n".join(accused_roofs(state)),
-        body=packed(body),
+        body=body,
         digest=digest_of(body),
     )
+
+
+def _rank(verdict: GpuVerdict) -> bytes:
+    loss = verdict.worst_loss
+    place = Rank(severity(verdict.state, verdict.last_state), loss is None, -(loss or 0.0), verdict.gpu_id)
+    return packed_rank(place)

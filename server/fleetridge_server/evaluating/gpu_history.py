@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, Conditions
-from fleetridge_server.verdict.drift import Drift, Look, current_epoch, drift, looks_of
+from fleetridge_server.record import record
+from fleetridge_server.verdict.drift import Drift, Look, current_epoch, drift_of_epoch, looks_of
 from fleetridge_server.verdict.epochs import EpochChange, PairedEffect, epoch_effects
 from fleetridge_server.verdict.evidence import JudgedReport
 from fleetridge_server.verdict.histories import runs_by_roof
@@ -28,7 +28,7 @@ DRIFT_FLOORS = (FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR)
 _FAILURES_THAT_COUNT = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuHistory:
     """
     One gpu's past, as far as verdicts need it.
@@ -46,16 +46,19 @@ class GpuHistory:
 
 def gpu_history(reports: Sequence[JudgedReport]) -> GpuHistory:
     """What to keep of a gpu's reports, newest first."""
-    runs = runs_by_roof(reports)
-    drifts = tuple({roof: drift(own, floor) for roof, own in runs.items()} for floor in DRIFT_FLOORS)
-    steps = {roof: step for roof, own in runs.items() if (step := _around_change(looks_of(own)))}
+    looks = {roof: looks_of(runs) for roof, runs in runs_by_roof(reports).items()}
+    epochs = {roof: current_epoch(own) for roof, own in looks.items()}
+    drifts = tuple({roof: drift_of_epoch(own, floor) for roof, own in epochs.items()} for floor in DRIFT_FLOORS)
+    steps = {roof: step for roof, own in looks.items() if (step := _around_change(own, len(epochs[roof])))}
     return GpuHistory(tuple(_kept(reports)), drifts, steps)
 
 
 def fleet_drifts(
     histories: Mapping[str, GpuHistory], floors: Mapping[Cohort, float]
 ) -> dict[str, dict[RoofKey, Drift]]:
-    """Drifts of all gpus, each beside the scale of its cohort."""
+    """Drifts of all gpus, each beside the scale of its cohort; the usual one where no scale is known."""
+    if not floors:
+        return {gpu_id: dict(history.drifts[0]) for gpu_id, history in histories.items() if history.drifts[0]}
     return {gpu_id: found for gpu_id, history in histories.items() if (found := _drifts(history, floors))}
 
 
@@ -83,9 +86,9 @@ def _drifts(history: GpuHistory, floors: Mapping[Cohort, float]) -> dict[RoofKey
     return found
 
 
-def _around_change(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """Looks next to the newest change of epoch, as many as its effect is made from."""
-    cut = len(looks) - len(current_epoch(looks))
+def _around_change(looks: Sequence[Look], since: int) -> tuple[Look, ...]:
+    """Looks next to the newest change of epoch, `since` which there were some, as many as its effect is made from."""
+    cut = len(looks) - since
     return tuple(looks[max(0, cut - NEWEST_REPORTS) : cut + NEWEST_REPORTS]) if cut else ()
 
 

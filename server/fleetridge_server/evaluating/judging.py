@@ -6,7 +6,7 @@ Answers about a past that nobody evaluated are made by the same function as stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,9 +17,11 @@ from fleetridge.peaks import published_beta, published_pi
 from fleetridge.report import RoofKey
 from fleetridge_server.answer.evaluation_schemas import EvaluationBody
 from fleetridge_server.answer.evaluations import evaluation_body
+from fleetridge_server.answer.figures import evaluated_figures
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
-from fleetridge_server.answer.verdicts import gpu_verdict
+from fleetridge_server.answer.verdicts import BandOf, bands, gpu_verdict
 from fleetridge_server.evaluating.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
+from fleetridge_server.store.cluster_gpus import ClusterGpus
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.gpu_histories import histories
 from fleetridge_server.store.inventory import expected_nodes
@@ -40,31 +42,40 @@ class Judgement:
     All that is said of one device at one time, and what it was made with.
 
     Attributes:
+        device_name: canonical.
         drifts: of each gpu by roof, before what peers share is taken off.
         marks: the ids of the marks that were looked at.
         upgrades: effects of changes that gpus met, by roof.
     """
 
+    device_name: str
     evaluation: Evaluation
     explanations: Mapping[str, list[Explanation]]
     drifts: Mapping[str, Mapping[RoofKey, Drift]]
     marks: Mapping[Mark, int]
     upgrades: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]
 
-    def body(self) -> EvaluationBody:
-        """What is said besides the gpus."""
-        return evaluation_body(self.evaluation, self.upgrades, self.explanations)
+    def body(self, there: Sequence[ClusterGpus] | None = None) -> EvaluationBody:
+        """What is said besides the gpus; `there` says where these are now."""
+        figures = evaluated_figures(self.evaluation, self.device_name, there)
+        return evaluation_body(self.evaluation, self.upgrades, self.explanations, figures)
 
-    def gpu(self, gpu_id: str) -> GpuVerdict:
+    def gpu(self, gpu_id: str, *, band_of: BandOf | None = None) -> GpuVerdict:
         """What is said of one gpu, which has a state."""
-        conflict = self.evaluation.states[gpu_id].identity_conflict
         return gpu_verdict(
-            gpu_id, self.evaluation, self.explanations, self.drifts, self.marks, identity_conflict=conflict
+            gpu_id,
+            self.evaluation,
+            self.explanations,
+            self.drifts,
+            self.marks,
+            identity_conflict=self.evaluation.states[gpu_id].identity_conflict,
+            band_of=band_of,
         )
 
     def gpus(self) -> Iterator[GpuVerdict]:
         """What is said of each gpu, in the order of their ids."""
-        return (self.gpu(gpu_id) for gpu_id in sorted(self.evaluation.states))
+        band_of = bands()
+        return (self.gpu(gpu_id, band_of=band_of) for gpu_id in sorted(self.evaluation.states))
 
 
 def judged(
@@ -83,6 +94,7 @@ def judged(
     marks = marks_by_engine(session, simulated=population.simulated, as_of=as_of)
     reports = [report for history in known.values() for report in history.reports]
     drifts = _drifts(known, as_of)
+    name = session.scalars(select(Device.name).where(Device.id == population.device_id)).one()
     fleet = Fleet(
         reports=reports,
         rosters=rosters_of(session, population, known, as_of),
@@ -90,11 +102,11 @@ def judged(
         marks=list(marks),
         drifts=drifts,
         upgrades=fleet_upgrades(known),
-        published=_published(session, population, {roof for report in reports for roof in report.roofs}),
+        published=_published(name, {roof for report in reports for roof in report.roofs}),
         schedule=schedule,
     )
     evaluation = evaluate(fleet, as_of)
-    return Judgement(evaluation, explanations(evaluation, drifts), drifts, marks, fleet.upgrades)
+    return Judgement(name, evaluation, explanations(evaluation, drifts), drifts, marks, fleet.upgrades)
 
 
 def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[RoofKey, Drift]]:
@@ -106,8 +118,7 @@ def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[
     return fleet_drifts(known, scales)
 
 
-def _published(session: Session, population: Population, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
-    name = session.scalars(select(Device.name).where(Device.id == population.device_id)).one()
+def _published(name: str, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
     peaks = {
         roof: published_pi(name, roof.dtype) if roof.kind == "compute" else published_beta(name)
         for roof in roofs

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
+from fleetridge_server.background import Task
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.ingest.clock import TOLERATED_AHEAD
 from fleetridge_server.store.due import Population, due_notes, note_due
 from fleetridge_server.store.evaluations import LastEvaluation, last_evaluations
 from fleetridge_server.store.gpu_histories import populations_with_due_gpus
 from fleetridge_server.store.leadership import Leadership
 from fleetridge_server.store.outcomes import SupersededError
-from fleetridge_server.store.trouble import trouble
+from fleetridge_server.store.trouble import DATABASE_TROUBLES
 from fleetridge_server.store.verdict_models import EvaluationDue
 
 _log = logging.getLogger(__name__)
@@ -44,12 +42,10 @@ AFTER_FAILURE = LONGEST_WAIT
 # How often it is looked whether anything is due: well below QUIET, and two small queries.
 POLL_S = 1.0
 
-# A request to end is not kept waiting by an evaluation; it is stored whole or not at all.
-_LONGEST_JOIN_S = 5.0
+# A database that starts again is back by then, and the log of an hour without it stays short.
+AFTER_TROUBLE_S = 5.0
 
 _BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
-
-_TROUBLES = (DBAPIError, DataFileError, PoolTimeoutError)
 
 
 def starts_at(due: EvaluationDue | None, last: LastEvaluation | None, every: timedelta = EVERY) -> datetime | None:
@@ -78,13 +74,16 @@ class Schedule:
 
     Attributes:
         every: the longest time between two evaluations of a device.
+        on_evaluated: is told the seconds that each took.
     """
 
     evaluator: Evaluator
     every: timedelta = EVERY
+    on_evaluated: Callable[[float], None] = lambda _seconds: None
     leadership: Leadership = field(init=False)
     _leads: bool = field(default=False, init=False)
     _failed: dict[Population, datetime] = field(default_factory=dict, init=False)
+    _told_until: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.leadership = Leadership(self.evaluator.database)
@@ -127,18 +126,33 @@ class Schedule:
             if (start := starts_at(notes.get(population), last.get(population), self.every)) is not None
         }
         now = self.evaluator.now()
+        self._tell_of_clock(max((own.made_at for own in last.values()), default=now), now)
         ready = [population for population, start in starts.items() if max(start, self._not_before(population)) <= now]
         return sorted(ready, key=lambda population: (starts[population], population))
+
+    def _tell_of_clock(self, newest: datetime, now: datetime) -> None:
+        """Say once where an evaluation was made in the future: until then the same gpus are not judged again."""
+        if newest - now <= TOLERATED_AHEAD:
+            self._told_until = None
+        elif newest != self._told_until:
+            self._told_until = newest
+            _log.warning(
+                "evaluations wait until %s, when one was made already by a clock that was ahead; set the clocks of all "
+                "servers right, and see 'Clocks' in docs/operations.md",
+                newest.isoformat(timespec="seconds"),
+            )
 
     def _not_before(self, population: Population) -> datetime:
         return self._failed.get(population, _BEGINNING)
 
     def _evaluate(self, population: Population) -> bool:
+        began_s = time.perf_counter()
         try:
             self.evaluator.continue_course(population)
+            self.on_evaluated(time.perf_counter() - began_s)
         except SupersededError as error:
             _log.info("device %d: %s", population.device_id, error)
-        except _TROUBLES:
+        except DATABASE_TROUBLES:
             self._leads = False  # so that what is left over is noted once the database answers again
             raise
         except Exception:  # noqa: BLE001 # logged, whatever it is
@@ -150,29 +164,18 @@ class Schedule:
         return True
 
 
-@contextmanager
-def evaluating(schedule: Schedule) -> Iterator[None]:
-    """Follow a schedule in a thread of its own during the block."""
-    end = threading.Event()
-    thread = threading.Thread(target=_follow, args=(schedule, end), name="evaluator", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join(_LONGEST_JOIN_S)
+def evaluation_task(schedule: Schedule) -> Task:
+    """Following a schedule as a task of the server."""
 
+    def turn(end: threading.Event) -> float:
+        schedule.follow_once(end.is_set)
+        return POLL_S
 
-def _follow(schedule: Schedule, end: threading.Event) -> None:
-    while not end.wait(POLL_S):
-        with _told_of_trouble():
-            schedule.follow_once(end.is_set)
-    schedule.leadership.resign()
-
-
-@contextmanager
-def _told_of_trouble() -> Iterator[None]:
-    try:
-        yield
-    except _TROUBLES as error:
-        _log.warning("evaluations wait for the database: %s", trouble(error) or type(error).__name__)
+    return Task(
+        "evaluator",
+        "evaluations wait",
+        turn,
+        first_after_s=POLL_S,
+        after_trouble_s=AFTER_TROUBLE_S,
+        at_end=schedule.leadership.resign,
+    )

@@ -87,7 +87,8 @@ def populations_with_due_gpus(session: Session) -> set[Population]:
 def _rows(session: Session, population: Population, as_of: datetime) -> Iterator[Any]:
     last = 0
     while True:
-        rows = session.execute(_page(population, as_of).where(Gpu.id > last).limit(_ROWS_PER_QUERY)).all()
+        page = _page(population, as_of).where(Gpu.id > last).limit(_ROWS_PER_QUERY)
+        rows = session.connection().execute(page).all()
         yield from rows
         if len(rows) < _ROWS_PER_QUERY:
             return

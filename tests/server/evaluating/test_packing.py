@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 
@@ -79,4 +78,4 @@ def test_a_packed_history_is_small() -> None:
     one, ten = (len(packed_history(gpu_history(series("gpu-0", [800.0] * n)[::-1]))) for n in (1, 10))
 
     assert ten < 5 * one
-    assert json.loads(packed_history(gpu_history([]))) == {"reports": [], "drifts": [[], []], "steps": [], "table": []}
+    assert len(packed_history(gpu_history([]))) < 50

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
+from fleetridge_server.background import in_background
 from fleetridge_server.evaluating import schedule as room
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluating.schedule import Schedule, evaluating, starts_at
+from fleetridge_server.evaluating.schedule import Schedule, evaluation_task, starts_at
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population, take_due
 from fleetridge_server.store.evaluations import LastEvaluation
@@ -181,6 +182,7 @@ def test_a_thread_follows_the_schedule_until_the_block_ends(
 ) -> None:
     """And survives a database that does not answer for a moment."""
     monkeypatch.setattr(room, "POLL_S", 0.001)
+    monkeypatch.setattr(room, "AFTER_TROUBLE_S", 0.001)
     followed = threading.Event()
     calls: list[int] = []
 
@@ -192,7 +194,7 @@ def test_a_thread_follows_the_schedule_until_the_block_ends(
         return []
 
     monkeypatch.setattr(schedule, "follow_once", follow_once)
-    with evaluating(schedule):
+    with in_background([evaluation_task(schedule)]):
         assert followed.wait(TIMEOUT_S)
 
     assert "evaluator" not in [thread.name for thread in threading.enumerate()]

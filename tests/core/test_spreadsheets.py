@@ -1,0 +1,14 @@
+"""Text from others in spreadsheets."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetridge.spreadsheets import defused
+
+
+@given(st.text())
+def test_no_defused_text_starts_like_a_formula(text: str) -> None:
+    assert not defused(text).startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    assert defused(text).removeprefix("'") == text.removeprefix("'")
