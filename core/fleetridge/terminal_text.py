@@ -8,6 +8,7 @@ recolour, move or rewrite what stands around it.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 ELLIPSIS = "…"
 
@@ -27,7 +28,8 @@ _HANGUL_JOINING = range(0x1160, 0x1200)
 
 def visible(text: str) -> str:
     r"""Text with everything that a terminal would act upon spelled out: an escape becomes the characters "\x1b"."""
-    return "".join(_spelled_out(char) for char in text)
+    # Printable is what has nothing to spell out; nearly all text is, and a page has a hundred thousand names.
+    return text if text.isprintable() else "".join(_spelled_out(char) for char in text)
 
 
 def display_width(text: str) -> int:
@@ -95,6 +97,7 @@ def _spelled_out(char: str) -> str:
     return char
 
 
+@lru_cache(maxsize=1024)
 def _columns(char: str) -> int:
     if unicodedata.category(char) in _NO_COLUMN or ord(char) in _HANGUL_JOINING:
         return 0

@@ -34,6 +34,9 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(
 GPUS = 64
 ATTEMPTS = 300
 
+# A machine with other work to do takes its time for a picture of a long page.
+PATIENCE_MS = 180_000
+
 FAULTS = (
     "power_cap:1:0.12",
     "thermal:1:0.08",
@@ -123,6 +126,7 @@ def wait_for_verdicts(url: str, token: str) -> None:
 def tab_of(browser: Browser, site: Site, **options: Any) -> Iterator[Tab]:
     """A tab of a browser that nobody has used; errors of its pages fail the test."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
+    context.set_default_timeout(PATIENCE_MS)
     tab = Tab(context.new_page(), site)
     tab.watch()
     yield tab

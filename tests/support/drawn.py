@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from xml.etree import ElementTree as ET
 
-from fleetridge_server.compare.stats import median
+from fleetridge_server.compare.stats import Distribution, distribution, median, percentiles
+from fleetridge_server.drawing.comparison import ComparedGroup, ComparedRoof, ComparisonChart, PairedChange
 from fleetridge_server.drawing.gpu import DrawnGpu
 from fleetridge_server.drawing.heatmap import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
 from fleetridge_server.drawing.history import HistoryChart, HistoryPanel, HistoryPoint
 from fleetridge_server.drawing.roofline import FleetRoof, GpuRoof, PublishedPi, RooflineChart, WorkloadMark
+from fleetridge_server.drawing.spread import of_quantiles, scaled
 from fleetridge_server.drawing.strip import GpuDeviation, Strip, StripChart
 from fleetridge_server.verdict.state import State
 
@@ -69,7 +72,9 @@ def roofline_chart(count: int) -> RooflineChart:
         ("float8_e4m3fn", "burst", 1395.0),
     ):
         own = tuple(GpuRoof(who, pi * value, 4471.0) for who, value in fleet(count))
-        roofs.append(FleetRoof(dtype, regime, median(roof.pi_tflops for roof in own), 4471.0, own))
+        pis = distribution(roof.pi_tflops for roof in own)
+        betas = distribution(4471.0 for _ in own)
+        roofs.append(FleetRoof(dtype, regime, pis.median, 4471.0, own, pi_spread=pis, beta_spread=betas))
     return RooflineChart(
         "H200: roofline",
         tuple(roofs),
@@ -85,6 +90,14 @@ def strip_of(count: int, label: str = "pi bfloat16 burst") -> Strip:
     middle = median(value for _, value in own)
     deviations = tuple(GpuDeviation(who, value, value / middle - 1) for who, value in own)
     return Strip(label, "TFLOP/s", middle, deviations, limit=0.03, published=989.0)
+
+
+def large_strip(count: int) -> Strip:
+    """The same of a fleet of which only the slow gpu is known by itself."""
+    whole = strip_of(count)
+    values = [own.value for own in whole.gpus]
+    crowd = scaled(of_quantiles(count, percentiles(values)), whole.median)
+    return replace(whole, gpus=(whole.gpus[SLOW],), crowd=crowd)
 
 
 def strip_chart(count: int) -> StripChart:
@@ -110,3 +123,20 @@ def history_chart(*days: float, value: float = 781.0) -> HistoryChart:
     """Runs so many days after the start."""
     points = tuple(HistoryPoint(START + timedelta(days=day), value) for day in days)
     return HistoryChart("history", (HistoryPanel("pi bfloat16 burst", "TFLOP/s", points),))
+
+
+def comparison_chart(*drivers: str) -> ComparisonChart:
+    """Gpus that met a change of driver, and a group for each driver, each 2 % slower than the one before."""
+    groups = tuple(
+        ComparedGroup(
+            driver, _around(781 * (1 - 0.02 * number)), *((-0.02 * number, -0.03 * number, -0.01) if number else ())
+        )
+        for number, driver in enumerate(drivers)
+    )
+    change = PairedChange(f"{drivers[0]} → {drivers[1]}", 8, -0.021, -0.025, -0.017)
+    roof = ComparedRoof("pi bfloat16 burst", "TFLOP/s", 781.0, (change,), groups)
+    return ComparisonChart("H200: what a driver does", (roof, replace(roof, label="beta read", unit="GB/s", paired=())))
+
+
+def _around(middle: float) -> Distribution:
+    return distribution(middle * (1 + 0.002 * step) for step in range(-4, 5))

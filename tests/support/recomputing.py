@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
@@ -31,12 +31,15 @@ def recomputed(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], d
     for verdict in verdicts:
         for own in verdict["roofs"]:
             cohorts[_key(own)][verdict["gpu_id"]] = own
-    found = {(gpu, cohort): own for cohort, gpus in cohorts.items() for gpu, own in _cohort(gpus).items()}
+    looks = {cohort: [_cohort(gpus), *_earlier(gpus)] for cohort, gpus in cohorts.items()}
+    found = {(gpu, cohort): own for cohort, (newest, *_) in looks.items() for gpu, own in newest.items()}
     tested = sorted(own["p"] for own in found.values())
     believed = _believed(tested)
     for (gpu, cohort), own in found.items():
         own["q"] = min(p * len(tested) / rank for rank, p in enumerate(tested, start=1) if p >= own["p"])
-        own["standing"] = _standing(cohorts[cohort][gpu]["runs"], own, believed)
+        own["standing"] = _standing(
+            cohorts[cohort][gpu]["runs"], [look[gpu] for look in looks[cohort] if gpu in look], believed
+        )
     return found
 
 
@@ -53,6 +56,16 @@ def shown(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[s
 
 def _key(own: Judged) -> str:
     return json.dumps([own["roof"], own["conditions"]], sort_keys=True)
+
+
+def _earlier(gpus: Mapping[str, Judged]) -> Iterable[dict[str, dict[str, Any]]]:
+    """The cohort without each gpu's newest run, without its newest two and so on, while half of each group has more."""
+    for left_out in range(1, 8):
+        known = {gpu: own | {"runs": own["runs"][left_out:]} for gpu, own in gpus.items() if own["runs"][left_out:]}
+        now, then = (Counter(json.dumps(own["band"]["levels"]) for own in these.values()) for these in (gpus, known))
+        if any(then[group] < max(4, count / 2) for group, count in now.items()):
+            return
+        yield _cohort(known)
 
 
 def _cohort(gpus: Mapping[str, Judged]) -> dict[str, dict[str, Any]]:
@@ -169,12 +182,15 @@ def _believed(tested: Sequence[float]) -> float:
     return max([0.05 / n, *(p for rank, p in enumerate(tested, start=1) if p <= 0.05 * rank / n)])
 
 
-def _standing(runs: Sequence[Mapping[str, Any]], own: Mapping[str, Any], believed: float) -> str:
-    """What the runs accuse a gpu of, gone through from the oldest on."""
+def _standing(runs: Sequence[Mapping[str, Any]], looks: Sequence[Mapping[str, Any]], believed: float) -> str:
+    """What the runs accuse a gpu of, gone through from the oldest on, beside its peers' runs of then."""
     order = ["clear", "suspect", "outlier"]
     standing = "clear"
-    for oldest in range(len(runs) - 1, -1, -1):
+    if not any(_counts_for(run) < looks[0]["lowest"] for run in runs):
+        return standing
+    for oldest in range(len(runs) - (3 if len(runs) == 10 else 1), -1, -1):
         recent = runs[oldest : oldest + 3]
+        own = looks[min(oldest, len(looks) - 1)]
         inside = [1 - _counts_for(run) / own["median"] < 0.8 * own["limit"] for run in recent[:2]]
         if inside == [True, True]:
             standing = "clear"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 STOP_TIMEOUT_S = 30
 
@@ -37,11 +38,17 @@ class ServerProcess:
 
 @contextmanager
 def server_process(
-    database_url: str, *options: str, stderr: IO[str] | int = subprocess.DEVNULL
+    database_url: str,
+    *options: str,
+    stderr: IO[str] | int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[ServerProcess]:
     """Start a server on any free port of this machine; it is gone after the block."""
     command = [sys.executable, "-m", "fleetridge_server.cli", "serve", "--port", "0", "--database-url", database_url]
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
+    variables = {**os.environ, **(environment or {})}
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=stderr, text=True, env=variables
+    ) as process:
         try:
             yield ServerProcess(process)
         finally:

@@ -72,8 +72,10 @@ class GemmPoint(_Timed):
 
     @model_validator(mode="after")
     def _rate_follows_from_shape(self) -> GemmPoint:
+        if self.tflops is None:
+            return self
         derived = self.derived_tflops
-        if self.tflops is not None and not math.isclose(self.tflops, derived, rel_tol=CONTRADICTION):
+        if not math.isclose(self.tflops, derived, rel_tol=CONTRADICTION):
             raise ValueError(
                 f"tflops {self.tflops:g} contradicts M, N, K, ms, which give {derived:.6g}; correct it or leave it out"
             )
@@ -104,8 +106,10 @@ class StreamPoint(_Timed):
 
     @model_validator(mode="after")
     def _rate_follows_from_bytes(self) -> StreamPoint:
+        if self.gbps is None:
+            return self
         derived = self.derived_gbps
-        if self.gbps is not None and not math.isclose(self.gbps, derived, rel_tol=CONTRADICTION):
+        if not math.isclose(self.gbps, derived, rel_tol=CONTRADICTION):
             raise ValueError(
                 f"gbps {self.gbps:g} contradicts bytes, ms, which give {derived:.6g}; correct it or leave it out"
             )

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from fleetridge_server.answer.roof_schemas import LevelName, RoofName
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.record import json_record
 from fleetridge_server.verdict.scale import ScaleSource
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class Band:
     """
     What the gpus of one group are held against.

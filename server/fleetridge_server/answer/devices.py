@@ -6,41 +6,19 @@ Pure: what a program or a person is told follows from its arguments alone, `as_o
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from fleetridge_server.answer import schemas
 from fleetridge_server.answer.device_schemas import GpuRow
 from fleetridge_server.answer.told_schemas import VerdictShown
-from fleetridge_server.compare.cohort import Cohort, GpuValue, cohort_order
-from fleetridge_server.compare.published import published_beta_gbps, published_roofs
+from fleetridge_server.compare.cohort import GpuValue
 from fleetridge_server.compare.ranking import Standing
 from fleetridge_server.compare.ridge import Compared, GpuRoofs, Ridge, too_few
-from fleetridge_server.compare.stats import Distribution, distribution
 from fleetridge_server.store.summaries import NamedReport
 
 # A daily sweep that failed twice in a row is still no news; after three days somebody should look.
 STALE_AFTER = timedelta(days=3)
-
-
-def fleet_figures(roofs: Collection[GpuRoofs], device_name: str) -> dict[str, Any]:
-    """
-    Ridges and bandwidths of a device, one for each group of gpus that may be compared.
-
-    Args:
-        roofs: of the device's gpus.
-        device_name: canonical, by which published peaks are found.
-    """
-    ridges: dict[Cohort, list[Ridge]] = defaultdict(list)
-    for ridge in (ridge for gpu in roofs for ridge in gpu.ridges):
-        ridges[ridge.pi.own.cohort].append(ridge)
-    betas = {beta.own.cohort: beta.peers for gpu in roofs for beta in gpu.bandwidths}
-    return {
-        "ridges": tuple(_fleet_ridge(key, ridges[key], device_name) for key in sorted(ridges, key=cohort_order)),
-        "bandwidths": tuple(_fleet_bandwidth(key, betas[key], device_name) for key in sorted(betas, key=cohort_order)),
-    }
 
 
 def gpu_row(gpu: Standing, verdict: VerdictShown | None, as_of: datetime) -> GpuRow:
@@ -173,45 +151,6 @@ def report_summary(named: NamedReport) -> schemas.ReportSummary:
     )
 
 
-def _fleet_ridge(cohort: Cohort, ridges: Sequence[Ridge], device_name: str) -> schemas.FleetRidge:
-    pi = ridges[0].pi.peers
-    beta = _distribution_or_none(ridge.beta.own.value for ridge in ridges if ridge.beta is not None)
-    published = published_roofs(device_name, cohort.roof.dtype, cohort.conditions)
-    return schemas.FleetRidge(
-        dtype=cohort.roof.dtype,
-        out_dtype=cohort.roof.out_dtype,
-        fast_accumulation=cohort.roof.fast_accumulation,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
-        conditions=cohort.conditions,
-        peers=pi.n,
-        note=too_few(pi.n),
-        pi_tflops=pi,
-        beta_gbps=beta,
-        ridge_flop_per_byte=_distribution_or_none(
-            ridge.flop_per_byte for ridge in ridges if ridge.flop_per_byte is not None
-        ),
-        published=published,
-        pi_share_of_published=_share(pi, published.pi_tflops),
-        beta_share_of_published=_share(beta, published.beta_gbps),
-    )
-
-
-def _fleet_bandwidth(cohort: Cohort, beta: Distribution, device_name: str) -> schemas.FleetBandwidth:
-    published = published_beta_gbps(device_name, cohort.conditions)
-    return schemas.FleetBandwidth(
-        dtype=cohort.roof.dtype,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
-        conditions=cohort.conditions,
-        peers=beta.n,
-        note=too_few(beta.n),
-        beta_gbps=beta,
-        published_beta_gbps=published,
-        share_of_published=_share(beta, published),
-    )
-
-
 def _basis(value: GpuValue, as_of: datetime) -> dict[str, Any]:
     newest = value.newest
     return {
@@ -241,12 +180,3 @@ def _flags(value: GpuValue, as_of: datetime) -> tuple[schemas.Flag, ...]:
 
 def _age_s(value: GpuValue, as_of: datetime) -> float:
     return (as_of - value.newest.ordered_at).total_seconds()
-
-
-def _distribution_or_none(values: Iterable[float]) -> Distribution | None:
-    known = list(values)
-    return distribution(known) if known else None
-
-
-def _share(measured: Distribution | None, published: float | None) -> float | None:
-    return None if measured is None or published is None else measured.median / published

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from fleetridge_server.answer.roof_schemas import RoofName
+from fleetridge_server.record import json_record
 from fleetridge_server.verdict.drift import DriftStatus
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class DriftShown:
     """
     One gpu beside its own past in one roof.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fleetridge_server.answer.band_schemas import CohortShown
+from fleetridge_server.answer.figure_schemas import FleetFigures
 from fleetridge_server.answer.notice_schemas import NoticeShown, UpgradeShown
 from fleetridge_server.answer.place_schemas import AbsenceShown, SlowPlace
 from fleetridge_server.answer.schemas import Answer
@@ -16,7 +17,8 @@ class EvaluationBody(Answer):
     """
     What is said of one device at one time, besides its gpus.
 
-    `stragglers` are those of the device in each of its judged roofs, then the worst racks and nodes.
+    `stragglers` are those of the device in each of its judged roofs, then the worst racks and nodes. `figures` are null
+    in evaluations of servers that did not store them.
     """
 
     as_of: datetime
@@ -30,3 +32,4 @@ class EvaluationBody(Answer):
     absences: tuple[AbsenceShown, ...]
     stragglers: tuple[StragglerShown, ...]
     upgrades: tuple[UpgradeShown, ...]
+    figures: FleetFigures | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fleetridge.report import RoofKey
 from fleetridge_server.answer.band_schemas import CohortShown
 from fleetridge_server.answer.evaluation_schemas import EvaluationBody
+from fleetridge_server.answer.figure_schemas import FleetFigures
 from fleetridge_server.answer.notice_schemas import NoticeShown, UpgradeShown
 from fleetridge_server.answer.place_schemas import AbsenceShown
 from fleetridge_server.answer.slow_places import MOST_NAMED, slow_places
@@ -36,7 +37,10 @@ _Upgrades = Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]
 
 
 def evaluation_body(
-    evaluation: Evaluation, upgrades: _Upgrades | None = None, explained: _Explained | None = None
+    evaluation: Evaluation,
+    upgrades: _Upgrades | None = None,
+    explained: _Explained | None = None,
+    figures: FleetFigures | None = None,
 ) -> EvaluationBody:
     """
     What an evaluation says of the device, its cohorts, nodes and racks.
@@ -45,13 +49,16 @@ def evaluation_body(
         evaluation: of the device.
         upgrades: with which it was made (`Fleet.upgrades`).
         explained: `explanation.explanations` of it.
+        figures: `figures.evaluated_figures` of it.
     """
     counts = Counter(state.state for state in evaluation.states.values())
     verdicts = [verdict for own in evaluation.verdicts.values() for verdict in own]
     there = [
         verdict
-        for verdict in verdicts
-        if not is_link(verdict.cohort.roof) and verdict.member.in_window and _is_there(evaluation, verdict)
+        for gpu_id, own in evaluation.verdicts.items()
+        if _is_there(evaluation, gpu_id)
+        for verdict in own
+        if verdict.member.in_window and not is_link(verdict.member.cohort.roof)
     ]
     return EvaluationBody(
         as_of=evaluation.as_of,
@@ -65,19 +72,25 @@ def evaluation_body(
         absences=tuple(_absence(absence) for absence in evaluation.absences),
         stragglers=tuple(_stragglers(there)),
         upgrades=tuple(_upgrades(upgrades or {})),
+        figures=figures,
     )
 
 
-def _is_there(evaluation: Evaluation, verdict: Verdict) -> bool:
+def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
     """Whether a job could use the gpu."""
-    state = evaluation.states.get(verdict.gpu_id)
+    state = evaluation.states.get(gpu_id)
     return state is not None and state.state != "missing"
 
 
 def _cohorts(verdicts: Iterable[Verdict]) -> Iterable[CohortShown]:
     sticks: dict[Cohort, dict[tuple[Level, ...], Yardstick]] = defaultdict(dict)
+    seen: set[tuple[int, int]] = set()
     for verdict in verdicts:
-        sticks[verdict.cohort].setdefault(verdict.yardstick.levels, verdict.yardstick)
+        cohort, stick = verdict.member.cohort, verdict.yardstick
+        shared = id(cohort), id(stick)
+        if shared not in seen:
+            seen.add(shared)
+            sticks[cohort].setdefault(stick.levels, stick)
     for cohort in sorted(sticks, key=cohort_order):
         groups = sticks[cohort]
         yield CohortShown(
@@ -118,7 +131,8 @@ def _absence(absence: Absence) -> AbsenceShown:
 def _stragglers(verdicts: Sequence[Verdict]) -> Iterable[StragglerShown]:
     by_cohort: dict[Cohort, list[Worker]] = defaultdict(list)
     for verdict in verdicts:
-        by_cohort[verdict.cohort].append(Worker(verdict.gpu_id, verdict.member.value))
+        member = verdict.member
+        by_cohort[member.cohort].append(Worker(member.gpu_id, member.value))
     for cohort in sorted(by_cohort, key=cohort_order):
         if len(by_cohort[cohort]) >= FEWEST_GPUS:
             yield straggler(_job(cohort, None, by_cohort[cohort]))
@@ -127,13 +141,21 @@ def _stragglers(verdicts: Sequence[Verdict]) -> Iterable[StragglerShown]:
 
 
 def _jobs(verdicts: Iterable[Verdict], place_of: Callable[[JudgedReport], _Place | None]) -> Iterable[Job]:
-    groups: dict[tuple[_Place, Cohort], list[Worker]] = defaultdict(list)
+    groups: dict[tuple[_Place, int], list[Worker]] = defaultdict(list)
+    # By the cohort's number: a place is looked up for every gpu and roof, and to find both takes three times as long.
+    numbers: dict[Cohort, int] = {}
+    by_object: dict[int, int] = {}
     for verdict in verdicts:
-        place = place_of(verdict.member.newest.report)
+        member = verdict.member
+        place = place_of(member.runs[0].report)
         if place is not None:
-            groups[place, verdict.cohort].append(Worker(verdict.gpu_id, verdict.member.value))
-    for (place, cohort), workers in groups.items():
-        yield _job(cohort, place, workers)
+            number = by_object.get(id(member.cohort))
+            if number is None:
+                number = by_object[id(member.cohort)] = numbers.setdefault(member.cohort, len(numbers))
+            groups[place, number].append(Worker(member.gpu_id, member.value))
+    cohorts = list(numbers)
+    for (place, number), workers in groups.items():
+        yield _job(cohorts[number], place, workers)
 
 
 def _rack(report: JudgedReport) -> _Place | None:

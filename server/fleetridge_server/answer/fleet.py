@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from fleetridge.quantities import percent
 from fleetridge_server.answer.fleet_nodes import trouble, worst_of
@@ -122,12 +123,12 @@ def worst_nodes(nodes: Iterable[FleetNode]) -> tuple[WorstNode, ...]:
     Args:
         nodes: each with its gpus in trouble alone.
     """
-    found = [
+    first = nsmallest(_MOST_NODES, (node for node in nodes if any(gpu.said for gpu in node.gpus)), key=_order)
+    return tuple(
         WorstNode(cluster=node.name.cluster, name=node.name.name, troubled=len(node.gpus), worst=worst)
-        for node in nodes
+        for node in first
         if (worst := worst_of(node.gpus)) is not None
-    ]
-    return tuple(sorted(found, key=_order)[:_MOST_NODES])
+    )
 
 
 def slow_places(places: Iterable[SlowPlace], cluster: str | None) -> tuple[SlowPlace, ...]:
@@ -189,6 +190,7 @@ def _good(gpus: int, judged: int) -> str:
     return f"all {gpus} gpus are good"
 
 
-def _order(node: WorstNode) -> tuple[int, float, int, str, str]:
-    worst = node.worst
-    return *trouble(worst.state, worst.last_state, worst.loss), -node.troubled, node.cluster, node.name
+def _order(node: FleetNode) -> tuple[int, float, int, str, str]:
+    said = [gpu.said for gpu in node.gpus if gpu.said is not None]
+    worst = min(trouble(own.state, own.last_state, own.loss) for own in said)
+    return *worst, -len(node.gpus), node.name.cluster, node.name.name

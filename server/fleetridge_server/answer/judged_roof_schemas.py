@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from fleetridge_server.answer.band_schemas import Band
 from fleetridge_server.answer.roof_schemas import RoofName
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.record import json_record
 
 StandingName = Literal["clear", "suspect", "outlier"]
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class RunShown:
     """
     One report's value in a roof.
@@ -34,7 +34,7 @@ class RunShown:
     converged: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class SettingChangeShown:
     """A setting or version that changed between two runs of a gpu."""
 
@@ -43,7 +43,7 @@ class SettingChangeShown:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class JudgedRoof:
     """
     One gpu in one roof beside its peers.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from fleetridge_server.answer.roof_schemas import RoofName
+from fleetridge_server.record import json_record
 from fleetridge_server.verdict.remedies import ReasonCode
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class FactShown:
     """
     A reading beside that of the peers.
@@ -28,7 +28,7 @@ class FactShown:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class PlaceShown:
     """A node or a rack."""
 
@@ -37,7 +37,7 @@ class PlaceShown:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class ReasonShown:
     """
     Why a gpu is slow, as far as its readings say.

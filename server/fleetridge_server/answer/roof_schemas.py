@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fleetridge_server.record import json_record
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class RoofName:
     """A roof by its key."""
 
@@ -18,7 +18,7 @@ class RoofName:
     kernel: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class LevelName:
     """Value of one factor that sets gpus of a cohort apart, such as a driver."""
 

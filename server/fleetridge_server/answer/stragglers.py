@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from fleetridge_server.answer.roof_schemas import RoofName
 from fleetridge_server.answer.straggler_schemas import StragglerShown, WithoutWorstShown
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.record import record
 from fleetridge_server.verdict.straggler import WithoutWorst, straggler_cost
 
 # A job of one gpu waits for nobody.
@@ -22,7 +22,7 @@ class Worker(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """
     A synchronous job over a group of gpus in one roof.
@@ -69,14 +69,15 @@ def straggler(job: Job) -> StragglerShown:
 
 def costliest(jobs: Iterable[Job], most: int) -> list[StragglerShown]:
     """The jobs that lose most, each place once in the roof in which it loses most."""
-    worst: dict[tuple[str | None, str | None], Job] = {}
+    worst: dict[tuple[str | None, str | None], tuple[float, Job]] = {}
     for job in jobs:
-        place = job.cluster, job.name
-        held = worst.get(place)
-        if len(job.workers) >= FEWEST_GPUS and (held is None or job.loss > held.loss):
-            worst[place] = job
-    ordered = sorted(worst.values(), key=lambda job: (-job.loss, job.cluster or "", job.name or ""))
-    return [straggler(job) for job in ordered[:most]]
+        if len(job.workers) >= FEWEST_GPUS:
+            place, loss = (job.cluster, job.name), job.loss
+            held = worst.get(place)
+            if held is None or loss > held[0]:
+                worst[place] = loss, job
+    ordered = sorted(worst.values(), key=lambda own: (-own[0], own[1].cluster or "", own[1].name or ""))
+    return [straggler(job) for _, job in ordered[:most]]
 
 
 def _without(option: WithoutWorst) -> WithoutWorstShown:

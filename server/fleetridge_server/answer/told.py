@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Protocol
 
-from fleetridge_server.answer.told_schemas import VerdictShown
+from fleetridge_server.answer.told_schemas import VerdictInShort, VerdictShown
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
 
 
@@ -46,7 +46,7 @@ def evaluated_by(told: Evaluated | None, *, device: str, asked: datetime | None)
     }
 
 
-def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
+def verdict_shown(since: datetime, verdict: GpuVerdict | VerdictInShort) -> VerdictShown:
     """A verdict in short."""
     return VerdictShown(
         state=verdict.state,

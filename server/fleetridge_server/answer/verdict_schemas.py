@@ -8,7 +8,6 @@ dataclasses, since a fleet has millions of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -16,6 +15,7 @@ from fleetridge_server.answer.drift_schemas import DriftShown
 from fleetridge_server.answer.judged_roof_schemas import JudgedRoof
 from fleetridge_server.answer.reason_schemas import ReasonShown
 from fleetridge_server.answer.schemas import Answer
+from fleetridge_server.record import json_record
 from fleetridge_server.verdict.marks import MarkKind
 from fleetridge_server.verdict.remedies import ReasonCode
 from fleetridge_server.verdict.state import State
@@ -23,7 +23,7 @@ from fleetridge_server.verdict.state import State
 VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]
 
 
-@dataclass(frozen=True, slots=True)
+@json_record
 class ExcuseShown:
     """A mark without which the state would be another; `mark_id` is null where it is not stored."""
 

@@ -6,9 +6,11 @@ Pure: an evaluation in, `GpuVerdict` for each of its gpus and one `EvaluationBod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from fleetridge.report import RoofKey
 from fleetridge_server.answer.band_schemas import Band
@@ -28,7 +30,7 @@ from fleetridge_server.verdict.facts import Fact
 from fleetridge_server.verdict.judgement import Yardstick
 from fleetridge_server.verdict.levels import Level
 from fleetridge_server.verdict.marks import Mark
-from fleetridge_server.verdict.members import is_link
+from fleetridge_server.verdict.members import Run, is_link
 from fleetridge_server.verdict.nodes import RackName
 from fleetridge_server.verdict.onset import onset
 from fleetridge_server.verdict.reason import PlaceWord
@@ -41,6 +43,8 @@ _STANDINGS: Mapping[Standing, StandingName] = {
     Standing.OUTLIER: "outlier",
 }
 
+BandOf = Callable[[Yardstick], Band]
+
 
 def gpu_verdict(  # everything that a verdict rests on
     gpu_id: str,
@@ -50,6 +54,7 @@ def gpu_verdict(  # everything that a verdict rests on
     marks: Mapping[Mark, int],
     *,
     identity_conflict: bool = False,
+    band_of: BandOf | None = None,
 ) -> GpuVerdict:
     """
     Verdict on one gpu as it is stored and shown.
@@ -61,15 +66,21 @@ def gpu_verdict(  # everything that a verdict rests on
         drifts: with which it was made, of all gpus.
         marks: the id under which each mark that it was made with is stored.
         identity_conflict: whether two nodes claim the gpu.
+        band_of: `bands()` of the evaluation, for those who ask for many of its gpus.
     """
     state = evaluation.states[gpu_id]
-    verdicts = sorted(evaluation.verdicts.get(gpu_id, ()), key=lambda verdict: _order(verdict.cohort))
+    verdicts = sorted(evaluation.verdicts.get(gpu_id, ()), key=_order_of)
     own = drifts.get(gpu_id, {})
-    judged = [(verdict.cohort.roof, _judged(verdict, state, own.get(verdict.cohort.roof))) for verdict in verdicts]
-    roofs = [shown for roof, shown in judged if not is_link(roof)]
+    judged: list[JudgedRoof] = []
+    links: list[JudgedRoof] = []
+    for verdict in verdicts:
+        roof = verdict.member.cohort.roof
+        shown = _judged(verdict, state, own.get(roof), band_of or band)
+        (links if is_link(roof) else judged).append(shown)
+    roofs = tuple(judged)
     reasons = reasons_shown(explanations.get(gpu_id, ()))
-    own_drifts = tuple(_drift(roof, drift, state) for roof, drift in own.items())
-    excuses = tuple(_excuse(mark, marks) for mark in state.excused_by)
+    own_drifts = tuple([_drift(roof, drift, state) for roof, drift in own.items()])
+    excuses = tuple([_excuse(mark, marks) for mark in state.excused_by])
     return GpuVerdict(
         gpu_id=gpu_id,
         state=state.state,
@@ -79,8 +90,8 @@ def gpu_verdict(  # everything that a verdict rests on
         worst_loss=_worst_loss(roofs),
         flags=_flags(roofs, excuses, identity_conflict=identity_conflict),
         reasons=reasons,
-        roofs=tuple(roofs),
-        links=tuple(shown for roof, shown in judged if is_link(roof)),
+        roofs=roofs,
+        links=tuple(links),
         drifts=own_drifts,
         excuses=excuses,
         measured_at=state.measured_at,
@@ -88,9 +99,14 @@ def gpu_verdict(  # everything that a verdict rests on
     )
 
 
+def verdict_json(verdict: GpuVerdict) -> bytes:
+    """A verdict as it is stored: the text that pydantic makes of it, in a third of the time."""
+    return orjson.dumps(verdict.__dict__, option=orjson.OPT_UTC_Z)
+
+
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
     """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is told once."""
-    return tuple(_reason(ranked) for ranked in ranked_reasons(explained))
+    return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
 
 
 def facts_shown(facts: Iterable[Fact]) -> tuple[FactShown, ...]:
@@ -100,6 +116,10 @@ def facts_shown(facts: Iterable[Fact]) -> tuple[FactShown, ...]:
 
 # A fleet has few cohorts and many gpus in each.
 _order = lru_cache(maxsize=1024)(cohort_order)
+
+
+def _order_of(verdict: Verdict) -> tuple[str, ...]:
+    return _order(verdict.member.cohort)
 
 
 @lru_cache(maxsize=1024)
@@ -133,6 +153,20 @@ def band(stick: Yardstick) -> Band:
     )
 
 
+def bands() -> BandOf:
+    """`band` that remembers: gpus of a group share their yardstick, and to find it by its fields would cost as much."""
+    made: dict[int, tuple[Yardstick, Band]] = {}
+
+    def band_of(stick: Yardstick) -> Band:
+        held = made.get(id(stick))
+        if held is None:
+            # With the yardstick, so that its id stays its own.
+            held = made[id(stick)] = stick, band(stick)
+        return held[1]
+
+    return band_of
+
+
 def level_names(levels: Iterable[Level]) -> tuple[LevelName, ...]:
     """Levels as they are shown."""
     return tuple(LevelName(level.factor, level.name) for level in levels)
@@ -147,27 +181,28 @@ def _slow_since(subject: JudgedRoof | DriftShown | None) -> dict[str, Any]:
     return {"slow_since": subject.slow_since, "slow_since_is_bound": subject.slow_since_is_bound}
 
 
-def _judged(verdict: Verdict, state: GpuState, drift: Drift | None) -> JudgedRoof:
-    member, finding = verdict.member, verdict.finding
-    runs = _runs(verdict)
+def _judged(verdict: Verdict, state: GpuState, drift: Drift | None, band_of: BandOf) -> JudgedRoof:
+    member, finding, stick = verdict.member, verdict.finding, verdict.yardstick
+    is_accused = verdict.is_accused
     # Most gpus have no run beyond the limit.
-    found = onset(verdict, drift) if any(run.beyond for run in runs) else None
-    slow = found if verdict.is_accused else None
+    has_beyond = stick.has_verdict and stick.is_beyond(min([run.value for run in member.runs]))
+    found = onset(verdict, drift) if has_beyond else None
+    slow = found if is_accused else None
     roof, conditions = member.cohort
     return JudgedRoof(
         roof=roof_name(roof),
         unit=unit_of(roof),
         conditions=conditions,
         value=member.value,
-        runs=runs,
+        runs=_runs(member.runs, stick) if has_beyond else tuple([_run(own) for own in member.runs[:NEWEST_REPORTS]]),
         recent=member.in_window,
-        band=band(verdict.yardstick),
+        band=band_of(stick),
         loss=verdict.loss,
         z=verdict.z,
         p=verdict.p,
         q=verdict.q,
         standing=_STANDINGS[finding.standing],
-        excused=verdict.is_accused and not is_link(roof) and verdict not in state.accused,
+        excused=is_accused and not is_link(roof) and verdict not in state.accused,
         retest=finding.retest,
         intermittent=finding.intermittent,
         counted=verdict.counted,
@@ -175,24 +210,17 @@ def _judged(verdict: Verdict, state: GpuState, drift: Drift | None) -> JudgedRoo
         newest_beyond=0 if found is None else found.streak,
         slow_since=None if slow is None else slow.since,
         slow_since_is_bound=slow is not None and slow.is_bound,
-        slow_with=() if slow is None else tuple(SettingChangeShown(*change) for change in slow.changes),
+        slow_with=() if slow is None else tuple([SettingChangeShown(*change) for change in slow.changes]),
     )
 
 
-def _runs(verdict: Verdict) -> tuple[RunShown, ...]:
-    stick = verdict.yardstick
-    runs = [
-        RunShown(
-            run.report.report_id,
-            run.report.ordered_at,
-            run.reading.value,
-            beyond=stick.has_verdict and stick.is_beyond(run.value),
-            carried=run.carried,
-            converged=run.reading.converged,
-        )
-        for run in verdict.member.runs
-    ]
-    return tuple(runs if any(run.beyond for run in runs) else runs[:NEWEST_REPORTS])
+def _runs(runs: Iterable[Run], stick: Yardstick) -> tuple[RunShown, ...]:
+    return tuple([_run(run, beyond=stick.is_beyond(run.value)) for run in runs])
+
+
+def _run(run: Run, *, beyond: bool = False) -> RunShown:
+    report, reading, carried = run
+    return RunShown(report.report_id, report.ordered_at, reading.value, beyond, carried, reading.converged)
 
 
 def _reason(ranked: RankedReason) -> ReasonShown:

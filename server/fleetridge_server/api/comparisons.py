@@ -51,6 +51,7 @@ class ComparisonQuery(MomentQuery):
         Field(
             max_length=_LONGEST_BY,
             description=f"`{'`, `'.join((*FACTORS, _CLUSTER))}`, or `label:NAME` for a label of the nodes.",
+            json_schema_extra={"pattern": f"^({'|'.join((*FACTORS, _CLUSTER))}|{_LABEL}.+)$"},
         ),
     ]
     cluster: Annotated[

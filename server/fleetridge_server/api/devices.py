@@ -12,28 +12,28 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server import text
-from fleetridge_server.answer import devices as device_answers
 from fleetridge_server.answer.device_schemas import DeviceList, DeviceRidge, DeviceSummary
-from fleetridge_server.answer.devices import newest_value
+from fleetridge_server.answer.devices import gpu_row
+from fleetridge_server.answer.figure_schemas import CohortFigures
+from fleetridge_server.answer.figures import live_figures
+from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.answer.told import evaluated_by, verdict_shown
 from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.evaluations import evaluation_for
+from fleetridge_server.api.figures import counted_devices, stored_figures
 from fleetridge_server.api.filters import VerdictFilter, states_of
 from fleetridge_server.api.naming import named, the_device
-from fleetridge_server.api.negotiation import answered, documented
+from fleetridge_server.api.negotiation import answered, documented, problems_of
 from fleetridge_server.api.paging import PageQuery, Position, is_asked, list_id, moment, page, position_after
-from fleetridge_server.compare.place import GpuPlace
-from fleetridge_server.compare.ranking import NOT_ACCUSED, Rank, Standing, severity, standings
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare, listed
+from fleetridge_server.api.ridge_lists import Asked, gpu_list
+from fleetridge_server.compare.ranking import Standing
+from fleetridge_server.compare.ridge import Filter, compare
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.store.current import values_of_devices
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.levels import levels_of_reports
 from fleetridge_server.store.lookup import device_names
-from fleetridge_server.store.places import DeviceCount, Where, device_counts, places_of_device
-from fleetridge_server.store.told import Head, Told, bodies, heads, told_of_devices, verdict_counts
-from fleetridge_server.verdict.state import ACCUSING
+from fleetridge_server.store.places import DeviceCount, Where
+from fleetridge_server.store.told import Head, Told, bodies_in_short, verdict_counts
 
 router = APIRouter(tags=["devices"])
 
@@ -74,7 +74,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
     span = Span(moment(query.as_of, position), simulated=query.cluster == SIMULATED)
     asked = is_asked(query.as_of, position)
     with database.reading() as session:
-        counts = device_counts(session, span, Where(query.cluster))
+        counts, told = counted_devices(session, span, query.cluster, asked=asked)
         if position is not None:
             counts = [count for count in counts if count.device.name > position.name]
         shown, following = page(
@@ -82,7 +82,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
             query.limit,
             lambda count: Position(of_list=this_list, as_of=span.as_of, asked=asked, name=count.device.name),
         )
-        summaries = _summaries(session, shown, span, query, asked=asked)
+        summaries = _summaries(session, shown, told, span, query, asked=asked)
     return answered(request, DeviceList(as_of=span.as_of, devices=summaries, next=following), text.device_list)
 
 
@@ -103,6 +103,31 @@ def get_device_ridge(
     return answered(request, read_ridge(database, name, query).answer, text.device_ridge)
 
 
+@router.get(
+    "/devices/{name:path}/ridge.csv",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {"text/csv": {"schema": {"type": "string"}}},
+            "headers": {"Link": {"description": "`rel=next`: the next page.", "schema": {"type": "string"}}},
+        },
+        **problems_of({404: "No device has this name or slug.", 422: _UNFIT}),
+    },
+)
+def get_device_ridge_as_csv(
+    request: Request, database: OpenDatabase, name: str, query: Annotated[RidgeQuery, Query()]
+) -> Response:
+    """
+    The gpus of that answer as CSV, a row for each gpu and judged roof; `Link` has the address of the next page.
+
+    Cells that a spreadsheet would take for a formula begin with an apostrophe.
+    """
+    answer = read_ridge(database, name, query).answer
+    following = request.url.include_query_params(after=answer.next)
+    link = {} if answer.next is None else {"Link": f'<{following.path}?{following.query}>; rel="next"'}
+    return Response(text.ridge_csv(answer), media_type="text/csv; charset=utf-8", headers=link)
+
+
 @dataclass(frozen=True, slots=True)
 class RidgeRead:
     """
@@ -110,17 +135,30 @@ class RidgeRead:
 
     Attributes:
         told: evaluation that it rests on.
-        gpus: all that the filters take, on every page of the list, worst first.
+        gpus: to draw, worst first; heads: what is said of them in a line.
+        listed: how many gpus the filters take.
+        is_complete: whether `gpus` are all of them.
+        quantiles: of all peers in each listed roof, where they are not.
     """
 
     answer: DeviceRidge
     told: Told | None
     gpus: tuple[Standing, ...]
+    heads: Mapping[str, Head]
+    listed: int
+    is_complete: bool
+    quantiles: tuple[CohortFigures, ...]
 
 
-def read_ridge(database: Database, name: str, query: RidgeQuery) -> RidgeRead:
+def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool = False) -> RidgeRead:
     """
     The answer with what it was made from.
+
+    Args:
+        database: to read from.
+        name: of the device.
+        query: what is asked for.
+        drawn: whether charts will be drawn.
 
     Raises:
         ProblemError: 404, there is no such device; 422, the position is of another list.
@@ -129,94 +167,59 @@ def read_ridge(database: Database, name: str, query: RidgeQuery) -> RidgeRead:
     position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), query.since, simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
-    asked = is_asked(query.as_of, position)
     with database.reading() as session:
         device = the_device(session, name)
-        roofs = compare(values_of_devices(session, [device.id], span)[device.id])
-        places = places_of_device(session, device.id, span, Where(query.cluster, query.node))
-        if query.driver is not None:
-            places = _with_driver(session, places, roofs, query.driver)
-        told = evaluation_for(session, device.id, span, explicit=asked)
-        said = {} if told is None else heads(session, told, states=states_of(query.verdict) or ACCUSING)
-        gpus = _standings(places, roofs, said, query)
-        shown, following = page(
-            _left_of(gpus, position), query.limit, lambda gpu: _position(gpu, this_list, span, asked=asked)
+        asked = Asked(
+            device=device,
+            span=span,
+            is_past=is_asked(query.as_of, position),
+            where=Where(query.cluster, query.node),
+            only=only,
+            states=states_of(query.verdict),
+            driver=query.driver,
+            limit=query.limit,
+            position=position,
+            of_list=this_list,
+            drawn=drawn,
         )
-        verdicts = _verdicts(session, told, [gpu.rank.gpu_id for gpu in shown])
+        found = gpu_list(session, asked)
+        verdicts = _verdicts(session, found.told, [gpu.rank.gpu_id for gpu in found.shown])
         names = named(session, device)
-    body = None if told is None else told.body
+    told, body = found.told, None if found.told is None else found.told.body
     answer = DeviceRidge(
         device=names,
         as_of=span.as_of,
-        **evaluated_by(told, device=device.slug, asked=span.as_of if asked else None),
+        **evaluated_by(told, device=device.slug, asked=span.as_of if asked.is_past else None),
         verdicts={} if body is None else body.counts,
         notices=() if body is None else body.notices,
         cohorts=() if body is None else tuple(own for own in body.cohorts if only.takes_roof(own.roof)),
-        **device_answers.fleet_figures([listed(own, only) for own in roofs.values()], device.name),
-        gpus=tuple(device_answers.gpu_row(gpu, verdicts.get(gpu.rank.gpu_id), span.as_of) for gpu in shown),
-        next=following,
+        ridges=found.ridges,
+        bandwidths=found.bandwidths,
+        gpus=tuple(gpu_row(gpu, verdicts.get(gpu.rank.gpu_id), span.as_of) for gpu in found.shown),
+        next=found.next,
     )
-    return RidgeRead(answer, told, tuple(gpus))
-
-
-def _with_driver(
-    session: Session, places: Sequence[GpuPlace], roofs: Mapping[str, GpuRoofs], driver: str
-) -> list[GpuPlace]:
-    """Those places whose gpus were measured last with a driver."""
-    newest = {gpu_id: value.newest.report_id for gpu_id, own in roofs.items() if (value := newest_value(own))}
-    drivers = levels_of_reports(session, newest.values(), "driver")
-    return [place for place in places if place.gpu_id in newest and drivers[newest[place.gpu_id]] == driver]
-
-
-def _standings(
-    places: Sequence[GpuPlace], roofs: Mapping[str, GpuRoofs], said: Mapping[str, Head], query: RidgeQuery
-) -> list[Standing]:
-    """
-    Gpus to list, worst first.
-
-    `said` has those that are accused; where the query asks for verdicts, those that have one of them.
-    """
-    only = Filter(query.dtype, query.regime)
-    severities = {gpu_id: severity(head.state, head.last_state) for gpu_id, head in said.items()}
-    if query.verdict is not None:
-        places = [place for place in places if place.gpu_id in said]
-    return standings(places, roofs, only, severities, measured_only=only.is_set or query.since is not None)
+    own = found.drawn
+    return RidgeRead(answer, told, own.gpus, own.heads, own.listed, own.is_complete, own.quantiles)
 
 
 def _verdicts(session: Session, told: Told | None, gpu_ids: Sequence[str]) -> dict[str, VerdictShown]:
     """Verdicts on some gpus in short."""
     if told is None:
         return {}
-    return {gpu_id: verdict_shown(*found) for gpu_id, found in bodies(session, told, gpu_ids).items()}
-
-
-def _left_of(gpus: list[Standing], position: Position | None) -> list[Standing]:
-    """What comes after a position in a list of gpus."""
-    if position is None:
-        return gpus
-    severity_then = NOT_ACCUSED if position.severity is None else position.severity
-    reached = Rank(severity_then, position.deviation is None, position.deviation or 0.0, position.name)
-    return [gpu for gpu in gpus if gpu.rank > reached]
-
-
-def _position(gpu: Standing, of_list: str, span: Span, *, asked: bool) -> Position:
-    rank = gpu.rank
-    return Position(
-        of_list=of_list,
-        as_of=span.as_of,
-        asked=asked,
-        name=rank.gpu_id,
-        severity=rank.severity,
-        deviation=None if rank.unmeasured else rank.deviation,
-    )
+    return {gpu_id: verdict_shown(*found) for gpu_id, found in bodies_in_short(session, told, gpu_ids).items()}
 
 
 def _summaries(
-    session: Session, counts: Sequence[DeviceCount], span: Span, query: DevicesQuery, *, asked: bool
+    session: Session,
+    counts: Sequence[DeviceCount],
+    told: Mapping[int, Told],
+    span: Span,
+    query: DevicesQuery,
+    *,
+    asked: bool,
 ) -> tuple[DeviceSummary, ...]:
     ids = [count.device.id for count in counts]
-    names, values = device_names(session, ids), values_of_devices(session, ids, span)
-    told = told_of_devices(session, ids, span, explicit=asked)
+    names, figures = device_names(session, ids), _figures(session, counts, told, span, asked=asked)
     there = None if query.cluster in (None, SIMULATED) else query.cluster
     return tuple(
         DeviceSummary(
@@ -228,7 +231,21 @@ def _summaries(
             nodes=count.nodes,
             newest_report=count.newest_report,
             verdicts=verdict_counts(session, told.get(count.device.id), there),
-            **device_answers.fleet_figures(compare(values[count.device.id]).values(), count.device.name),
+            ridges=figures[count.device.id][0],
+            bandwidths=figures[count.device.id][1],
         )
         for count in counts
     )
+
+
+def _figures(
+    session: Session, counts: Sequence[DeviceCount], told: Mapping[int, Told], span: Span, *, asked: bool
+) -> dict[int, tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]]:
+    """Ridges and bandwidths of some devices, as they are stored where they are."""
+    stored = {count.device.id: stored_figures(told.get(count.device.id), asked=asked) for count in counts}
+    found = {device_id: (own.ridges, own.bandwidths) for device_id, own in stored.items() if own is not None}
+    names = {count.device.id: count.device.name for count in counts if count.device.id not in found}
+    if names:
+        values = values_of_devices(session, list(names), span)
+        found |= {device_id: live_figures(compare(values[device_id]).values(), names[device_id]) for device_id in names}
+    return found

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from fleetridge_server.verdict.state import STATES
 
 _STATES: frozenset[str] = frozenset(STATES)
+_ONE = f"({'|'.join(STATES)})"
 _LONGEST = 200
 
 
@@ -35,6 +36,7 @@ VerdictFilter = Annotated[
     Field(
         max_length=_LONGEST,
         description="Only gpus in one of these states (`outlier,suspect`), now or when they were last measured.",
+        json_schema_extra={"pattern": f"^{_ONE}(,{_ONE})*$"},  # described only: our own words say what is wrong
     ),
 ]
 """States with commas between them."""

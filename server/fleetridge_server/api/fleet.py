@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,16 +16,18 @@ from fleetridge_server.answer import fleet as fleet_answers
 from fleetridge_server.answer.alerts import alert_shown
 from fleetridge_server.answer.fleet_schemas import Changes, DeviceVerdicts, FleetAnswer
 from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.figures import counted_devices
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.store.coverage import measured_share
+from fleetridge_server.store.coverage import MeasuredShare, measured_now, measured_share
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_changes import alert_changes, verdict_steps
-from fleetridge_server.store.fleet_nodes import FleetNode, nodes_of_gpus
+from fleetridge_server.store.fleet_nodes import FleetNode, nodes_with_gpus_in
 from fleetridge_server.store.lookup import is_storable, names_of_devices
-from fleetridge_server.store.places import DeviceCount, Where, device_counts
-from fleetridge_server.store.told import Head, Told, heads, told_of_devices, verdict_counts
+from fleetridge_server.store.places import DeviceCount
+from fleetridge_server.store.told import Told, verdict_counts
+from fleetridge_server.verdict.evidence import NodeName
 
 router = APIRouter(tags=["fleet"])
 
@@ -64,12 +66,13 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     if cluster is not None and not is_storable(cluster):
         cluster = ""  # which no cluster is called
     with database.reading() as session:
-        counts = device_counts(session, span, Where(cluster))
-        found = told_of_devices(session, [count.device.id for count in counts], span, explicit=query.as_of is not None)
+        counts, told = counted_devices(session, span, cluster, asked=query.as_of is not None)
+        found = {count.device.id: told[count.device.id] for count in counts if count.device.id in told}
         devices = tuple(_device(session, count, found.get(count.device.id), cluster) for count in counts)
-        measured = measured_share(session, span, cluster, span.as_of - timedelta(days=query.days), _MOST_UNMEASURED)
-        nodes = _troubled(session, found.values(), span, cluster)
-        changes = _changes(session, span, cluster, since)
+        gpus = sum(count.gpus for count in counts)
+        measured = _measured(session, span, cluster, query, gpus)
+        nodes = _troubled(session, found.values(), cluster)
+        changes = _changes(session, found, span, cluster, since)
     verdicts = fleet_answers.total(devices)
     coverage = fleet_answers.coverage(measured, query.days)
     bodies = [told.body for told in found.values()]
@@ -81,7 +84,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
         sentence=fleet_answers.sentence(
             verdicts, coverage, devices, never_reported, fleet_answers.together(nodes, slow_racks)
         ),
-        gpus=sum(count.gpus for count in counts),
+        gpus=gpus,
         verdicts=verdicts,
         devices=devices,
         coverage=coverage,
@@ -105,16 +108,23 @@ def _device(session: Session, count: DeviceCount, told: Told | None, cluster: st
     )
 
 
-def _troubled(session: Session, found: Iterable[Told], span: Span, cluster: str | None) -> list[FleetNode]:
+def _troubled(session: Session, found: Iterable[Told], cluster: str | None) -> list[FleetNode]:
     """Nodes with gpus in trouble, and those gpus alone."""
-    said: dict[str, Head] = {}
-    for told in found:
-        said |= heads(session, told, states=fleet_answers.TROUBLED)
-    nodes = nodes_of_gpus(session, said, simulated=span.simulated)
-    return [node for node in nodes if cluster in (None, node.name.cluster)]
+    nodes: dict[NodeName, FleetNode] = {}
+    for node in (node for told in found for node in nodes_with_gpus_in(session, told, fleet_answers.TROUBLED)):
+        if cluster in (None, node.name.cluster):
+            nodes.setdefault(node.name, FleetNode(node.name, None)).gpus.extend(node.gpus)
+    return list(nodes.values())
 
 
-def _changes(session: Session, span: Span, cluster: str | None, since: datetime) -> Changes:
+def _measured(session: Session, span: Span, cluster: str | None, query: FleetQuery, gpus: int) -> MeasuredShare:
+    since = span.as_of - timedelta(days=query.days)
+    if query.as_of is not None:
+        return measured_share(session, span, cluster, since, _MOST_UNMEASURED)
+    return measured_now(session, gpus, cluster, since, _MOST_UNMEASURED, simulated=span.simulated)
+
+
+def _changes(session: Session, told: Mapping[int, Told], span: Span, cluster: str | None, since: datetime) -> Changes:
     alerts = alert_changes(session, span, cluster, since, _MOST_ALERTS)
     devices = names_of_devices(session, {alert.device_id for alert in alerts.newest})
     return Changes(
@@ -123,5 +133,5 @@ def _changes(session: Session, span: Span, cluster: str | None, since: datetime)
         resolved=alerts.resolved,
         still_open=alerts.still_open,
         alerts=tuple(alert_shown(alert, devices[alert.device_id]) for alert in alerts.newest),
-        verdicts=fleet_answers.steps_shown(verdict_steps(session, span, cluster, since)),
+        verdicts=fleet_answers.steps_shown(verdict_steps(session, told, span, cluster, since)),
     )

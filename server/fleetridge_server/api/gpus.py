@@ -8,9 +8,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from fleetridge_server import text
 from fleetridge_server.answer import devices as device_answers
+from fleetridge_server.answer.figure_schemas import FleetFigures
+from fleetridge_server.answer.figures import peers_of
 from fleetridge_server.answer.gpu_schemas import GpuAnswer, GpuHistoryAnswer
 from fleetridge_server.answer.histories import (
     around_changes,
@@ -23,6 +26,7 @@ from fleetridge_server.answer.histories import (
 from fleetridge_server.answer.told import evaluated_by
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.evaluations import evaluation_for
+from fleetridge_server.api.figures import stored_figures
 from fleetridge_server.api.naming import named, the_gpu
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import (
@@ -35,11 +39,11 @@ from fleetridge_server.api.paging import (
     page,
     position_after,
 )
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare_one
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare_one, compare_with
 from fleetridge_server.compare.span import Span
-from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.current import values_of_devices, values_of_gpus
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.models import Device, Report
+from fleetridge_server.store.models import Device, Gpu, Report
 from fleetridge_server.store.places import place_of_gpu
 from fleetridge_server.store.series import Before, judged_roofs, reports_before, settings
 from fleetridge_server.store.summaries import reports_of_gpu
@@ -160,7 +164,7 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         names = named(session, device)
         told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
         said = None if told is None else bodies(session, told, [gpu_id]).get(gpu_id)
-        own = compare_one(gpu_id, values_of_devices(session, [device.id], span)[device.id])
+        own = _roofs(session, gpu, device, span, stored_figures(told, asked=query.as_of is not None))
         reports = [
             device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
@@ -189,6 +193,14 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         reports=tuple(reports),
     )
     return GpuRead(answer, own)
+
+
+def _roofs(session: Session, gpu: Gpu, device: Device, span: Span, figures: FleetFigures | None) -> GpuRoofs:
+    """What a gpu reaches beside its peers: by the stored figures of its device, or where there are none by them all."""
+    if figures is None:
+        return compare_one(gpu.identity, values_of_devices(session, [device.id], span)[device.id])
+    values = values_of_gpus(session, device.id, [gpu.id], span)
+    return compare_with(values, peers_of(figures)).get(gpu.identity) or GpuRoofs(gpu.identity, (), (), ())
 
 
 def _position(report: Report, of_list: str, span: Span) -> Position:

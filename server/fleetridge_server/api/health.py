@@ -32,7 +32,9 @@ async def livez() -> Health:
 
 @router.get("/readyz", responses={503: {"model": Problem, "description": "Not ready, with the remedy."}})
 async def readyz(request: Request, database: OpenDatabase) -> Health:
-    """Whether the database answers, has this server's schema and may be written."""
+    """Whether the database answers, has this server's schema and may be written, and the server is not about to end."""
+    if request.app.state.is_ending:
+        raise unavailable("ending", _NOT_READY, "the server is about to end; send to another one, or to this one later")
     await anyio.to_thread.run_sync(_check, database, limiter=request.app.state.health)
     return Health(status="ready")
 

@@ -157,22 +157,26 @@ def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
     Raises:
         ProblemError: 422, it would cover nothing.
     """
-    now = datetime.now(timezone.utc)
     with database.writing() as session:
-        _require_sense(session, mark, now)
-        new = NewMark(
-            kind=mark.kind,
-            reason=mark.reason,
-            author=mark.author,
-            until=mark.until,
-            gpu=mark.gpu_id,
-            cluster=mark.cluster,
-            node=mark.node,
-            rack=mark.rack,
-            simulated=mark.cluster == SIMULATED,
-            loss=mark.loss,
-        )
-        return mark_shown(add_mark(session, new, now), now)
+        return keep_mark_in(session, mark, datetime.now(timezone.utc))
+
+
+def keep_mark_in(session: Session, mark: MarkRequest, now: datetime) -> MarkShown:
+    """The same as part of a transaction."""
+    _require_sense(session, mark, now)
+    new = NewMark(
+        kind=mark.kind,
+        reason=mark.reason,
+        author=mark.author,
+        until=mark.until,
+        gpu=mark.gpu_id,
+        cluster=mark.cluster,
+        node=mark.node,
+        rack=mark.rack,
+        simulated=mark.cluster == SIMULATED,
+        loss=mark.loss,
+    )
+    return mark_shown(add_mark(session, new, now), now)
 
 
 def stop_mark(database: Database, caller: Caller, mark_id: int) -> MarkShown:

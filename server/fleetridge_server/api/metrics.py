@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what the newest evaluations say of real gpus."""
+"""Metrics for Prometheus: what the newest evaluations say of real gpus, and what the server says of itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from fleetridge_server.answer.metric_families import VerdictCollector
 from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.own_metrics import OwnMetrics
 from fleetridge_server.problems import Problem
 from fleetridge_server.store.metrics import MOST_GPUS, read_metrics
 
@@ -25,7 +26,7 @@ router = APIRouter(tags=["health"])
 )
 def get_metrics(request: Request, database: OpenDatabase) -> Response:
     """
-    Counts of gpus by verdict for each device; rates, deviation and age of the gpus that are not ok.
+    Counts of gpus by verdict for each device; rates, deviation and age of the gpus that are not ok; the server's own.
 
     Made-up gpus never show. At most 5,000 gpus have series of their own; how many are left out is a metric, too.
     """
@@ -34,4 +35,6 @@ def get_metrics(request: Request, database: OpenDatabase) -> Response:
         read = read_metrics(session, every_gpu=every_gpu, most=MOST_GPUS)
     registry = CollectorRegistry()
     registry.register(VerdictCollector(read, datetime.now(timezone.utc)))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    own: OwnMetrics = request.app.state.own_metrics
+    told = generate_latest(registry) + generate_latest(own.registry)
+    return Response(told, media_type=CONTENT_TYPE_LATEST)

@@ -40,10 +40,12 @@ def wants_text(accept: str) -> bool:
 
 def documented(problems: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     """Descriptions of a route's answers: the text form beside JSON, and its errors by status."""
-    described: dict[int | str, dict[str, Any]] = {
-        status: {"model": Problem, "description": words} for status, words in (problems | _ALWAYS).items()
-    }
-    return {200: {"content": {TEXT: {"schema": {"type": "string"}}}}} | described
+    return {200: {"content": {TEXT: {"schema": {"type": "string"}}}}} | problems_of(problems)
+
+
+def problems_of(problems: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Descriptions of a route's errors by status, with those that every route has."""
+    return {status: {"model": Problem, "description": words} for status, words in (problems | _ALWAYS).items()}
 
 
 def _preference(media_type: str, ranges: list[tuple[str, float]]) -> tuple[float, int]:

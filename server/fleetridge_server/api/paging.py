@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server.problems import FieldError, ProblemError
@@ -29,7 +29,20 @@ _LIST_ID_DIGITS = 12
 # Numbers of entries are rows of a database, of at most 64 bits.
 _MOST_DIGITS = 18
 
+# Of a handful of severities; they are packed in a byte.
+_MOST_SEVERITY = 255
+
+# No report is older; answers look back from their time, which has to leave room for that.
+_EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
 _Entry = TypeVar("_Entry")
+
+
+def _not_before_all_reports(time: datetime) -> datetime:
+    # By a function, as JSON Schema has no word for a bound of a time.
+    if time < _EARLIEST:
+        raise ValueError(f"give a time from {_EARLIEST:%Y} on; no report is older")
+    return time
 
 
 class MomentQuery(BaseModel):
@@ -38,7 +51,8 @@ class MomentQuery(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     as_of: Annotated[
-        UtcTime | None, Field(description="Answer as of this time (ISO 8601, UTC where no zone is given), else now.")
+        Annotated[UtcTime, AfterValidator(_not_before_all_reports)] | None,
+        Field(description="Answer as of this time (ISO 8601, UTC where no zone is given), else now."),
     ] = None
 
 
@@ -65,6 +79,7 @@ class Position(BaseModel):
         asked: whether that time was asked for.
         name: of the entry, which no other has (in its cluster, where there is one).
         severity, deviation, at: by which the list is sorted before the name, if it is.
+        evaluation: row of the evaluation whose order the list has, if it has one's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -74,9 +89,10 @@ class Position(BaseModel):
     asked: bool = False
     name: str
     cluster: str | None = None
-    severity: int | None = None
+    severity: Annotated[int | None, Field(ge=0, le=_MOST_SEVERITY)] = None
     deviation: float | None = None
     at: UtcTime | None = None
+    evaluation: Annotated[int | None, Field(ge=1, lt=10**_MOST_DIGITS)] = None
 
 
 def list_id(path: str, query: ListQuery) -> str:

@@ -26,9 +26,10 @@ from fleetridge_server.ingest import intake
 from fleetridge_server.ingest.body import content_encoding, inflated, read_body, too_large
 from fleetridge_server.ingest.intake import Accepted, IntakeOutcome, Item
 from fleetridge_server.problems import FieldError, Problem, ProblemError, unavailable
-from fleetridge_server.store.database import Database
+from fleetridge_server.report_counts import note_reports
 from fleetridge_server.store.models import Document, Report
-from fleetridge_server.store.writing import LostRaceError, write_reports
+from fleetridge_server.store.report_writer import ReportWriter
+from fleetridge_server.store.writing import LostRaceError, Posted
 
 router = APIRouter(tags=["reports"])
 
@@ -122,7 +123,7 @@ _BODY: dict[str, Any] = {
     },
     openapi_extra={"requestBody": _BODY},
 )
-async def post_reports(request: Request, database: OpenDatabase, caller: CurrentCaller) -> Response:
+async def post_reports(request: Request, caller: CurrentCaller) -> Response:
     """
     Take one report, or all reports of a node in one call.
 
@@ -134,7 +135,7 @@ async def post_reports(request: Request, database: OpenDatabase, caller: Current
     with state.waiting_bodies.place() as place:
         body = await read_body(request, place)
         encoding = content_encoding(request)
-        intaking = Intaking(database, caller, received_at)
+        intaking = Intaking(state.report_writer, caller, received_at)
         return await anyio.to_thread.run_sync(_taken, intaking, body, encoding, limiter=state.writers)
 
 
@@ -177,9 +178,9 @@ def the_document(session: Session, report_id: UUID) -> tuple[Report, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Intaking:
-    """One call that brings reports: where they go, whose they are, and when they came."""
+    """One call that brings reports: who stores them, whose they are, and when they came."""
 
-    database: Database
+    writer: ReportWriter
     caller: Caller
     received_at: datetime
 
@@ -231,17 +232,19 @@ def _taken_single(intaking: Intaking, value: Json) -> Response:
 def _stored(intaking: Intaking, items: Sequence[Item]) -> list[Result]:
     accepted = [item for item in items if isinstance(item, Accepted)]
     try:
-        token_id = intaking.caller.token_id
-        outcomes = iter(write_reports(intaking.database, accepted, token_id=token_id) if accepted else [])
+        posted = Posted(accepted, intaking.caller.token_id)
+        outcomes = iter(intaking.writer.write(posted) if accepted else [])
     except LostRaceError as error:
         detail = "others send the same reports at this moment; send the same again after Retry-After seconds"
         raise unavailable("busy", "Too many reports at once", detail) from error
-    return [
+    results = [
         Result(report_id=item.sent_id, outcome=next(outcomes))
         if isinstance(item, Accepted)
         else Result(report_id=item.sent_id, outcome="rejected", errors=list(item.errors))
         for item in items
     ]
+    note_reports(items, [result.outcome for result in results])
+    return results
 
 
 def _bounded(results: Iterable[Result]) -> Iterator[Result]:

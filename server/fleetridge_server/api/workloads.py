@@ -42,7 +42,11 @@ class WorkloadsQuery(MomentQuery):
     dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
     regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
     model: Annotated[
-        str, Field(description="Weight shapes of this model, by its key on the Hugging Face hub; `all` for all.")
+        str,
+        Field(
+            description="Weight shapes of this model, by its key on the Hugging Face hub; `all` for all.",
+            json_schema_extra={"enum": [ALL_MODELS, *SERVED_MODELS]},
+        ),
     ] = DEFAULT_MODEL
     tp: Annotated[int, Field(ge=1, le=1024, description="Gpus over which a model is split.")] = 1
     hidden_size: Annotated[int, Field(ge=1, le=_MOST_WIDE, description="Width of the square projection.")] = (

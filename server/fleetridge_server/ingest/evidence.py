@@ -7,6 +7,7 @@ An agent names its phases after what it times: `reference bfloat16`, `sustained 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from fleetridge.peaks import published_beta, published_pi
@@ -18,6 +19,10 @@ from fleetridge_server.verdict.plausibility import Silicon
 
 # First words of the phase in which a judged compute roof is timed, by regime; `burst` is what early agents wrote.
 _COMPUTE_PHASES = {"burst": ("reference", "burst"), "sustained": ("sustained",)}
+
+# Of some dozens of devices in some ten dtypes; names are the senders', so that there may be others.
+_PEAKS_REMEMBERED = 1024
+
 _FAST = " fast accumulation"
 
 # The one partition of AMD's that is the whole card, as a datasheet describes it.
@@ -68,7 +73,7 @@ def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name:
         memory_clock_max_mhz=environment.memory_clock_max_mhz,
         memory_bus_bits=environment.memory_bus_bits,
     )
-    published = _published(roof, compared_dtype, device_name) if gpu is None or _is_whole(gpu) else None
+    published = _published(roof.kind, compared_dtype, device_name) if gpu is None or _is_whole(gpu) else None
     return plausibility.is_implausible(roof.value, roof.key._replace(dtype=compared_dtype), silicon, published)
 
 
@@ -83,8 +88,9 @@ def _phase_names(roof: Roof) -> Iterable[str]:
     return [f"{word} {product}" for word in _COMPUTE_PHASES.get(roof.regime, ())]
 
 
-def _published(roof: Roof, compared_dtype: str, device_name: str) -> float | None:
-    peak = published_pi(device_name, compared_dtype) if roof.kind == "compute" else published_beta(device_name)
+@lru_cache(_PEAKS_REMEMBERED)
+def _published(kind: str, compared_dtype: str, device_name: str) -> float | None:
+    peak = published_pi(device_name, compared_dtype) if kind == "compute" else published_beta(device_name)
     return None if peak is None else peak.value
 
 

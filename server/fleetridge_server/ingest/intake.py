@@ -21,6 +21,8 @@ from fleetridge.identity import canonical_device_name, fallback_device_name, gpu
 from fleetridge.report import MAX_REPORTS, Envelope, Report
 from fleetridge.strict_json import MAX_VALUES_OF_REPORT, Json, StrictJsonError
 from fleetridge_server.ingest.clock import Ordering, ordering
+from fleetridge_server.ingest.content_hash import content_sha256
+from fleetridge_server.ingest.plain import has_unknown_fields, is_plain
 from fleetridge_server.problems import MAX_ERRORS, FieldError, problem_of
 
 IntakeOutcome = Literal["created", "duplicate", "conflict", "rejected"]
@@ -103,8 +105,7 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
     """Make a report of one item, or say why it is none."""
     sent_id = _sent_id(item)
     try:
-        strict_json.check(item, max_values=MAX_VALUES_OF_REPORT)
-        report = Report.model_validate(item)
+        report, text = _read(item)
         gpu_id, device_name = _identified(report)
     except StrictJsonError as error:
         return Rejected(sent_id, (FieldError(field=error.path, problem=error.problem),))
@@ -115,8 +116,8 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
     return Accepted(
         sent_id=str(report.report_id) if sent_id is None else sent_id,
         report=report,
-        sha256=report.content_sha256(),
-        body=packed(item),
+        sha256=content_sha256(report),
+        body=packed(text),
         received_at=received_at,
         sent_at=sent_at,
         place=ordering(report.measured_to, sent_at=sent_at, received_at=received_at),
@@ -125,14 +126,36 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
     )
 
 
-def packed(item: Json) -> bytes:
-    """Text of an item as it is kept: the same fields in the same order, compressed."""
-    return zlib.compress(to_json(item, inf_nan_mode="constants"))
+def packed(text: bytes) -> bytes:
+    """JSON text as it is kept."""
+    return zlib.compress(text)
 
 
 def unpacked(body: bytes) -> bytes:
     """JSON text of a kept document."""
     return zlib.decompress(body)
+
+
+def _read(item: Json) -> tuple[Report, bytes]:
+    """
+    Report of an item, and its text: the same fields in the same order.
+
+    Raises:
+        StrictJsonError: it cannot be kept; told before anything else that is wrong with it.
+        ValidationError: it is no report.
+    """
+    try:
+        report = Report.model_validate(item)
+    except ValidationError:
+        strict_json.check(item, max_values=MAX_VALUES_OF_REPORT)
+        raise
+    is_known = not has_unknown_fields(report)
+    if not is_known:
+        strict_json.check(item, max_values=MAX_VALUES_OF_REPORT)
+    text = to_json(item, inf_nan_mode="constants")
+    if is_known and not is_plain(text, report):
+        strict_json.check(item, max_values=MAX_VALUES_OF_REPORT)
+    return report, text
 
 
 def _sent_id(item: Json) -> str | None:

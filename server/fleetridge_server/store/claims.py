@@ -36,6 +36,8 @@ def note_conflicts(session: Session, seen: Iterable[Sighting]) -> set[int]:
     """
     Note what new reports conflict with; the caller has locked the gpus and stored the reports.
 
+    Only gpus of `several_nodes` need be asked about.
+
     Returns:
         Rows of the gpus of which some report conflicts that did not before.
     """
@@ -43,7 +45,7 @@ def note_conflicts(session: Session, seen: Iterable[Sighting]) -> set[int]:
     for own in seen:
         times[own.gpu_row].append(own.ordered_at)
     changed = set()
-    for gpu_row in _with_several_nodes(session, times):
+    for gpu_row in sorted(times):
         first, last = min(times[gpu_row]) - MOVING_TAKES, max(times[gpu_row]) + MOVING_TAKES
         found = _kept(session, gpu_row, Report.ordered_at.between(first, last))
         # What lies near the ends may conflict with something beyond them, so that nothing known is taken back here.

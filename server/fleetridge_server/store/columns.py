@@ -53,9 +53,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         return moment.replace(tzinfo=timezone.utc) if dialect.name == "sqlite" else moment.astimezone(timezone.utc)
 
 
-def packed(text: str) -> bytes:
+def packed(text: str | bytes) -> bytes:
     """A text as PackedJson keeps it, for those who do not want to make it while they hold a lock."""
-    return zlib.compress(text.encode(), _QUICK)
+    return zlib.compress(text.encode() if isinstance(text, str) else text, _QUICK)
 
 
 class PackedJson(TypeDecorator[str]):

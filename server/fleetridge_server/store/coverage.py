@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Subquery, func, select
+from sqlalchemy import ColumnElement, Select, Subquery, func, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import Span
@@ -64,6 +66,45 @@ def measured_share(session: Session, span: Span, cluster: str | None, since: dat
         .limit(most)
     )
     return MeasuredShare(gpus, measured, tuple(Unmeasured(*row) for row in session.execute(query)))
+
+
+def measured_now(
+    session: Session, gpus: int, cluster: str | None, since: datetime, most: int, *, simulated: bool
+) -> MeasuredShare:
+    """
+    The same for now, from when each gpu was measured last.
+
+    Args:
+        session: to read in.
+        gpus: that there are.
+        cluster: only gpus that are there.
+        since: from when on.
+        most: how many of the others to name.
+        simulated: made-up gpus instead of real ones.
+    """
+    there: list[ColumnElement[bool]] = [Gpu.simulated.is_(simulated), ~Gpu.quarantined]
+    if cluster is not None:
+        there.append(Gpu.cluster == cluster)
+    never, long_ago = (*there, Gpu.measured_at.is_(None)), (*there, Gpu.measured_at < since)
+    counts = [select(func.count()).select_from(Gpu).where(*chosen).scalar_subquery() for chosen in (never, long_ago)]
+    unmeasured = sum(session.execute(select(*counts)).one())
+    # One after the other, so that each is read in the order of the index.
+    longest = session.execute(_named(never).order_by(Gpu.identity).limit(most)).all()
+    if len(longest) < most:
+        rest = _named(long_ago).order_by(Gpu.measured_at, Gpu.identity).limit(most - len(longest))
+        longest = [*longest, *session.execute(rest)]
+    return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(Unmeasured(*row) for row in longest))
+
+
+def _named(chosen: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    columns: list[Any] = [Gpu.identity, Device.name, Gpu.cluster, Node.name, Gpu.measured_at]
+    return (
+        select(*columns)
+        .select_from(Gpu)
+        .join(Device, Device.id == Gpu.device_id)
+        .outerjoin(Node, Node.id == Gpu.node_id)
+        .where(*chosen)
+    )
 
 
 def _last_measured(span: Span) -> Subquery:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
+from fleetridge_server.course import in_database, note_database
 from fleetridge_server.store.data_file import DataFile
 
 DEFAULT_URL = "sqlite:///fleetridge.db"
@@ -37,6 +39,14 @@ ACCESS_THREADS = 1
 # The evaluator keeps one for its lock, and reads or writes with another.
 EVALUATOR_CONNECTIONS = 2
 
+# One for who tells the webhook of alerts.
+NOTIFIER_CONNECTIONS = 1
+
+# One for every thread, so that none ever waits for another's.
+_POOL_SIZE = (
+    READ_THREADS + WRITE_THREADS + HEALTH_THREADS + ACCESS_THREADS + EVALUATOR_CONNECTIONS + NOTIFIER_CONNECTIONS
+)
+
 # Only reached when a connection hangs: there is one for every thread.
 _POOL_TIMEOUT_S = 10
 
@@ -45,6 +55,13 @@ _SQLITE_BUSY_MS = 10_000
 
 # A database in the same network answers in milliseconds; waiting longer only piles requests up.
 _POSTGRES_CONNECT_S = 5
+
+# A database whose machine is gone says no goodbye: after a minute of silence the connection counts as lost. The names
+# are libpq's.
+_POSTGRES_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+
+# Likewise PostgreSQL lets go of what a server that is gone, or hangs, holds in an open transaction.
+_POSTGRES_IDLE_MS = 60_000
 
 # No query of the server should take a tenth of this. One whose caller has gone away ends then, too.
 STATEMENT_TIMEOUT_MS = 10_000
@@ -58,6 +75,7 @@ _SQLITE_ANALYZED_ROWS = 1000
 _POSTGRES_NAMES = frozenset({"postgres", "postgresql", "postgresql+psycopg"})
 _SQLITE_NAMES = frozenset({"sqlite", "sqlite+pysqlite"})
 _WRITES = "fleetridge_writes"
+_BEGAN = "fleetridge_began"
 
 
 class DatabaseUrlError(ValueError):
@@ -102,9 +120,11 @@ class Database:
         if self.data_file is not None:
             self.data_file.check_same()
         engine = self.engine.execution_options(**{_WRITES: True})
-        with Session(engine, expire_on_commit=False) as session, session.begin():
+        with Session(engine, expire_on_commit=False) as session:
             session.connection()
             yield session
+            with in_database():
+                session.commit()
 
     def check_writable(self) -> None:
         """
@@ -170,21 +190,27 @@ def create_database_engine(
     """
     url = parsed_url(database_url)
     pool: dict[str, Any] = {
-        "pool_size": READ_THREADS + WRITE_THREADS + HEALTH_THREADS + ACCESS_THREADS + EVALUATOR_CONNECTIONS,
+        "pool_size": _POOL_SIZE,
         "max_overflow": 0,
         "pool_timeout": _POOL_TIMEOUT_S,
+        # Each roof of a report has some JSON; the standard library's parser takes ten times as long.
+        "json_deserializer": orjson.loads,
     }
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, connect_args={"timeout": _SQLITE_BUSY_MS / 1000}, **pool)
+        _note_time(engine)
         _set_up_sqlite(engine, foreign_keys=foreign_keys)
         if statement_timeout_ms:
             _limit_sqlite_statements(engine, statement_timeout_ms / 1000)
         return engine
     connect: dict[str, Any] = {
         "connect_timeout": _POSTGRES_CONNECT_S,
+        **_POSTGRES_KEEPALIVES,
         "options": _postgres_options(url, statement_timeout_ms),
     }
-    return create_engine(url, connect_args=connect, isolation_level="READ COMMITTED", pool_pre_ping=True, **pool)
+    engine = create_engine(url, connect_args=connect, isolation_level="READ COMMITTED", pool_pre_ping=True, **pool)
+    _note_time(engine)
+    return engine
 
 
 def parsed_url(database_url: str) -> URL:
@@ -230,6 +256,9 @@ def _check_file(url: URL) -> None:
 def _postgres_options(url: URL, statement_timeout_ms: int) -> str:
     # Options from the address come last, so that they win. Times in another zone can leave the years that Python knows.
     ours = f"-c timezone=UTC -c statement_timeout={statement_timeout_ms}"
+    if statement_timeout_ms:  # work that nobody waits for may also think for long
+        ours += f" -c idle_in_transaction_session_timeout={_POSTGRES_IDLE_MS}"
+    ours += "".join(f" -c tcp_{name}={value}" for name, value in _POSTGRES_KEEPALIVES.items())
     theirs = url.query.get("options", ())
     return " ".join([ours, theirs] if isinstance(theirs, str) else [ours, *theirs])
 
@@ -246,7 +275,7 @@ def _set_up_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {_SQLITE_BUSY_MS}")  # first: the change to WAL may have to wait
         cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # NORMAL may lose what was acknowledged when the power fails
         cursor.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         cursor.close()
 
@@ -255,6 +284,24 @@ def _set_up_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
         # A transaction that starts by reading cannot wait for the writer before it: SQLite refuses at once.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _note_time(engine: Engine) -> None:
+    """Note how long statements take, in the course of the request that makes them."""
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def _on_execute(connection: Connection, *_statement: object) -> None:
+        connection.info[_BEGAN] = time.perf_counter()
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def _on_executed(connection: Connection, *_statement: object) -> None:
+        note_database(time.perf_counter() - connection.info.pop(_BEGAN))
+
+    @event.listens_for(engine, "handle_error")
+    def _on_error(context: ExceptionContext) -> None:
+        connection = context.connection
+        if connection is not None and not connection.invalidated and _BEGAN in connection.info:
+            note_database(time.perf_counter() - connection.info.pop(_BEGAN))
 
 
 def _limit_sqlite_statements(engine: Engine, timeout_s: float) -> None:

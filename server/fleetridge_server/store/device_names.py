@@ -49,7 +49,7 @@ def record_names(session: Session, raw_names: Iterable[tuple[str, int]]) -> None
     known = select(DeviceName.name, DeviceName.device_id).where(
         tuple_(DeviceName.name, DeviceName.device_id).in_(wanted)
     )
-    new = sorted(wanted - {(name, device_id) for name, device_id in session.execute(known)})
+    new = sorted(wanted - {(name, device_id) for name, device_id in session.connection().execute(known)})
     if new:
         session.execute(
             insert_ignoring(session, _NAMES), [{"name": name, "device_id": device_id} for name, device_id in new]
@@ -57,5 +57,5 @@ def record_names(session: Session, raw_names: Iterable[tuple[str, int]]) -> None
 
 
 def _ids(session: Session, names: list[str]) -> dict[str, int]:
-    found = session.execute(select(Device.name, Device.id).where(Device.name.in_(names)))
+    found = session.connection().execute(select(Device.name, Device.id).where(Device.name.in_(names)))
     return {name: device_id for name, device_id in found}  # noqa: C416 # dict() cannot type rows

@@ -34,7 +34,7 @@ class Population(NamedTuple):
 def populations_of(session: Session, gpu_rows: Collection[int], node_rows: Collection[int]) -> set[Population]:
     """Populations of some gpus, and of the gpus of some nodes, by their rows."""
     query = select(Gpu.device_id, Gpu.simulated).where(or_(Gpu.id.in_(gpu_rows), Gpu.node_id.in_(node_rows))).distinct()
-    return {Population(*row) for row in session.execute(query)}
+    return {Population(*row) for row in session.connection().execute(query)}
 
 
 def note_due(session: Session, populations: Collection[Population], at: datetime) -> None:
@@ -52,7 +52,7 @@ def note_due(session: Session, populations: Collection[Population], at: datetime
         .order_by(EvaluationDue.device_id, EvaluationDue.simulated)
         .with_for_update(read=True, key_share=True)
     )
-    latest = {Population(row.device_id, row.simulated): row.latest for row in session.execute(there)}
+    latest = {Population(row.device_id, row.simulated): row.latest for row in session.connection().execute(there)}
     new = sorted(set(populations) - latest.keys())
     if new:
         rows = [{**population._asdict(), "since": at, "latest": at} for population in new]

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session
 
+from fleetridge_server.record import record
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation
 
@@ -28,7 +29,7 @@ class LastEvaluation:
     took: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Known:
     """What is said of a gpu before an evaluation, as far as it decides what has to be written."""
 
@@ -39,6 +40,7 @@ class Known:
     accused: str
     told_at: datetime
     digest: bytes
+    rank: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +100,5 @@ def course(session: Session, population: Population) -> Course:
     """Where the course of a population stands."""
     newest = newest_evaluation(session, population)
     columns = (CurrentVerdict.identity, *(getattr(CurrentVerdict, name) for name in Known.__dataclass_fields__))
-    rows = session.execute(select(*columns).where(of_population(CurrentVerdict, population)))
+    rows = session.connection().execute(select(*columns).where(of_population(CurrentVerdict, population))).all()
     return Course(None if newest is None else newest.id, {row[0]: Known(*row[1:]) for row in rows})

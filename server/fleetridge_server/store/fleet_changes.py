@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,8 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import Span
-from fleetridge_server.store.models import Gpu
+from fleetridge_server.store.models import Device, Gpu
+from fleetridge_server.store.told import Told, verdict_counts
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import Alert, VerdictChange
 from fleetridge_server.verdict.state import State
@@ -44,10 +45,36 @@ def alert_changes(session: Session, span: Span, cluster: str | None, since: date
     return AlertChanges(*session.execute(counts.where(*own)).one(), session.scalars(newest).all())
 
 
-def verdict_steps(session: Session, span: Span, cluster: str | None, since: datetime) -> Counter[_Step]:
-    """How many gpus went from which state to which between `since` and `span.as_of`, those that came back left out."""
+def verdict_steps(
+    session: Session, told: Mapping[int, Told], span: Span, cluster: str | None, since: datetime
+) -> Counter[_Step]:
+    """
+    How many gpus went from which state to which between `since` and `span.as_of`, those that came back left out.
+
+    Args:
+        session: to read in.
+        told: evaluations as of then, by device. Of a device that nobody had evaluated by `since` every gpu is new, so
+            that there is nothing to look up.
+        span: the end, and the population.
+        cluster: only gpus that are there now.
+        since: the beginning.
+    """
     row = VerdictChange
     own: list[ColumnElement[bool]] = [row.simulated.is_(span.simulated), row.aside.is_(False)]
+    before_then = select(row.id).where(*own, row.device_id == Device.id, row.as_of <= since).exists()
+    known = set(session.scalars(select(Device.id).where(Device.id.in_(told), before_then)))
+    steps: Counter[_Step] = Counter()
+    for device_id in told.keys() - known:
+        counts = verdict_counts(session, told[device_id], cluster)
+        steps.update({(None, state): gpus for state, gpus in counts.items()})
+    return steps + _steps_of(session, [*own, row.device_id.in_(known)], span, cluster, since)
+
+
+def _steps_of(
+    session: Session, own: Sequence[ColumnElement[bool]], span: Span, cluster: str | None, since: datetime
+) -> Counter[_Step]:
+    """The same for the devices of some rows of changes."""
+    row = VerdictChange
     changed = [*own, row.as_of > since, row.as_of <= span.as_of]
     if cluster is not None:
         there = select(Gpu.identity).where(Gpu.cluster == cluster, Gpu.simulated.is_(span.simulated))

@@ -8,7 +8,7 @@ expected on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,9 @@ from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.store.lookup import is_storable
+from fleetridge_server.store.lookup import is_storable, names_of_devices
 from fleetridge_server.store.models import Device, Gpu, Node
-from fleetridge_server.store.told import Head
+from fleetridge_server.store.told import Head, Told, heads_in, verdict_rows
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import CurrentVerdict, InventoryEntry
 from fleetridge_server.verdict.evidence import NodeName
@@ -100,27 +100,35 @@ def fleet_nodes(session: Session, names: Collection[NodeName]) -> list[FleetNode
     return [FleetNode(name, nodes[name].row, nodes[name].gpus, counts.get(name) or None) for name in names]
 
 
-def nodes_of_gpus(session: Session, said: Mapping[str, Head], *, simulated: bool) -> list[FleetNode]:
+def nodes_with_gpus_in(session: Session, told: Told, states: Collection[str]) -> list[FleetNode]:
     """
-    Nodes on which some gpus are now, or are expected, each with those of them alone.
+    Nodes on which gpus are now, or are expected, that an evaluation found in some states; each with those alone.
 
-    Gpus that are on no node are left out.
+    The nodes are without their rows; gpus that are on no node are left out.
     """
+    [device] = names_of_devices(session, [told.device_id]).values()
     nodes: dict[NodeName, FleetNode] = {}
-    for chunk in in_chunks(sorted(said)):
-        query = (
-            select(Gpu.identity, Gpu.gpu_index, Device.name, Node)
-            .join(Device, Device.id == Gpu.device_id)
-            .join(Node, Node.id == Gpu.node_id)
-            .where(Gpu.identity.in_(chunk), Gpu.simulated.is_(simulated), ~Gpu.quarantined)
-        )
-        for gpu_id, index, device, node in session.execute(query):
-            name = NodeName(node.cluster, node.name)
-            gpu = SaidOfGpu(gpu_id, device, index, is_known=True, said=said[gpu_id])
-            nodes.setdefault(name, FleetNode(name, node)).gpus.append(gpu)
+    unseen: dict[str, Head] = {}
+    where: list[Any] = [Gpu.id, Gpu.gpu_index, Node.cluster, Node.name]
+    there = and_(Gpu.identity == verdict_rows(told).identity, Gpu.simulated.is_(told.simulated), ~Gpu.quarantined)
+    query = heads_in(told, states).add_columns(*where).outerjoin(Gpu, there).outerjoin(Node, Node.id == Gpu.node_id)
+    for *said, gpu_row, index, cluster, node in session.execute(query):
+        head = Head(*said)
+        if gpu_row is None:
+            unseen[head.gpu_id] = head
+        elif node is not None:
+            gpu = SaidOfGpu(head.gpu_id, device, index, is_known=True, said=head)
+            _put(nodes, NodeName(cluster, node), gpu)
+    for chunk in in_chunks(sorted(unseen)):
         for name, gpu in _gpus_expected(session, _entries_of(session, chunk)):
-            nodes.setdefault(name, FleetNode(name, None)).gpus.append(gpu)
+            _put(nodes, name, gpu)
     return list(nodes.values())
+
+
+def _put(nodes: dict[NodeName, FleetNode], name: NodeName, gpu: SaidOfGpu) -> None:
+    if name not in nodes:
+        nodes[name] = FleetNode(name, None)
+    nodes[name].gpus.append(gpu)
 
 
 def _entries_of(session: Session, gpu_ids: Collection[str]) -> list[InventoryEntry]:

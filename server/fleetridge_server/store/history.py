@@ -8,18 +8,19 @@ kept beside it (`store.current`), so that only answers about the past come here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Result, Select, Subquery, bindparam, func, select
 from sqlalchemy.orm import Session, aliased
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, Conditions, Reading
+from fleetridge_server.store.columns import UtcDateTime
 from fleetridge_server.store.counting import counts, is_undisputed
 from fleetridge_server.store.models import Gpu, Report, Roof
 
@@ -31,8 +32,17 @@ ROOF_COLUMNS = RoofKey._fields
 CONDITION_COLUMNS = tuple(Conditions.__dataclass_fields__)
 
 _GPU_ROWS = "gpu_rows"
+_SINCE = "since"
 _OF_REPORT = ("gpu_id", "device_id", "ordered_at", "measured_to", "temperature_c", "clock_ahead", *CONDITION_COLUMNS)
 _OF_ROOF = (*ROOF_COLUMNS, "value", "sm_clock_mhz", "power_w", "converged")
+
+_OF_OWNER = ("gpu_id", "device_id")
+_OF_COHORT = (*ROOF_COLUMNS, *CONDITION_COLUMNS)
+# Of a `Reading`, in its order, but for the cohort.
+_OF_READING = (
+    "identity", "report_id", "ordered_at", "measured_to", "value", "sm_clock_mhz", "power_w", "temperature_c",
+    "converged", "clock_ahead",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +66,14 @@ def readings(
     return _read(session.execute(_newest(gpu_rows, _Period(since, as_of))))
 
 
-def newest_readings(session: Session, gpu_rows: Collection[int]) -> dict[Owner, list[Reading]]:
-    """The same of some gpus without a limit in time, by their rows: asked with every report that arrives."""
-    return _read(session.execute(_newest_of_all_time(), {_GPU_ROWS: list(gpu_rows)}))
+def newest_readings(
+    session: Session, gpu_rows: Collection[int], *, since: datetime | None = None
+) -> dict[Owner, list[Reading]]:
+    """The same of some gpus up to now, by their rows: asked with every report that arrives."""
+    connection = session.connection()
+    if since is None:
+        return _read(connection.execute(_newest_of_all_time(), {_GPU_ROWS: list(gpu_rows)}))
+    return _read(connection.execute(_newest_since(), {_GPU_ROWS: list(gpu_rows), _SINCE: since}))
 
 
 @cache
@@ -67,29 +82,40 @@ def _newest_of_all_time() -> Select[Any]:
     return _newest(bindparam(_GPU_ROWS, expanding=True), _Period(None, None))
 
 
+@cache
+def _newest_since() -> Select[Any]:
+    return _newest(bindparam(_GPU_ROWS, expanding=True), _Period(bindparam(_SINCE, type_=UtcDateTime()), None))
+
+
 def _newest(gpu_rows: Select[int] | BindParameter[int], period: _Period) -> Select[Any]:
     ranked = _ranked(_recent_reports(gpu_rows, period))
     return select(ranked, Gpu.identity).join(Gpu, Gpu.id == ranked.c.gpu_id).where(ranked.c.place <= NEWEST_REPORTS)
 
 
-def _read(rows: Iterable[Any]) -> dict[Owner, list[Reading]]:
+def _read(result: Result[Any]) -> dict[Owner, list[Reading]]:
+    """Readings out of rows, by position: by name each takes several times as long."""
     found: dict[Owner, list[Reading]] = defaultdict(list)
-    cohort_of = cohort_reader()
-    for row in rows:
-        found[Owner(row.gpu_id, row.device_id)].append(_reading(row, cohort_of(row)))
+    places = {name: place for place, name in enumerate(result.keys())}
+    owner_of, cohort_of, reading_of = (
+        itemgetter(*(places[name] for name in names)) for names in (_OF_OWNER, _OF_COHORT, _OF_READING)
+    )
+    made = cache(_cohort)
+    for row in result:
+        identity, report_id, *rest = reading_of(row)
+        found[Owner(*owner_of(row))].append(Reading(identity, report_id, made(*cohort_of(row)), *rest))
     return found
 
 
 def cohort_reader() -> Callable[[Any], Cohort]:
     """Function from a row with the columns of a cohort to that cohort, made once for all rows that share it."""
-    key_of = attrgetter(*ROOF_COLUMNS, *CONDITION_COLUMNS)
+    key_of = attrgetter(*_OF_COHORT)
     made = cache(_cohort)
     return lambda row: made(*key_of(row))
 
 
 @dataclass(frozen=True, slots=True)
 class _Period:
-    since: datetime | None
+    since: datetime | BindParameter[datetime] | None
     until: datetime | None
 
 
@@ -144,20 +170,4 @@ def _valid(report: type[Report], period: _Period) -> tuple[ColumnElement[bool], 
         report.contended.is_not(True),
         counts(report),
         is_undisputed(report, period.until),
-    )
-
-
-def _reading(row: Any, cohort: Cohort) -> Reading:  # noqa: ANN401 # a row with the columns named above
-    return Reading(
-        gpu_id=row.identity,
-        report_id=row.report_id,
-        cohort=cohort,
-        ordered_at=row.ordered_at,
-        measured_to=row.measured_to,
-        value=row.value,
-        sm_clock_mhz=row.sm_clock_mhz,
-        power_w=row.power_w,
-        temperature_c=row.temperature_c,
-        converged=row.converged,
-        clock_ahead=row.clock_ahead,
     )

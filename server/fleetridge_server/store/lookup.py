@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -27,6 +27,11 @@ def device_named(session: Session, name: str) -> Device | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def all_devices(session: Session) -> Sequence[Device]:
+    """Every device that was ever reported."""
+    return session.scalars(select(Device)).all()
 
 
 def device_names(session: Session, device_ids: Collection[int]) -> dict[int, tuple[str, ...]]:

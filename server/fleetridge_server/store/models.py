@@ -127,6 +127,7 @@ class Gpu(Base):
         pci_bus_id to partition: null where no report ever said.
         stated: the rank of the report that each of these comes from, by column.
         first_seen, last_seen, last_report_id, last_rank: as in `nodes`.
+        measured_at: ordering time of its newest valid report with rates, as in `gpu_roofs`; null where there is none.
         is_due: whether it reported something that its row in `gpu_histories` does not know yet.
         identity_conflict: whether its newest report claims it for another node than one within an hour did.
         several_nodes: whether its reports may come from more than one node; where they do not, none conflict.
@@ -153,6 +154,7 @@ class Gpu(Base):
     last_seen: Mapped[datetime | None]
     last_report_id: Mapped[UUID]
     last_rank: Mapped[str]
+    measured_at: Mapped[datetime | None]
     is_due: Mapped[bool] = mapped_column(server_default=true())
     identity_conflict: Mapped[bool] = mapped_column(server_default=false())
     several_nodes: Mapped[bool] = mapped_column(server_default=false())
@@ -161,6 +163,7 @@ class Gpu(Base):
     __table_args__ = (
         UniqueConstraint("identity", "simulated"),
         Index(None, "device_id", "is_due"),
+        Index(None, "simulated", "measured_at"),
         Index(None, "node_id"),
     )
 

@@ -7,12 +7,14 @@ reports up to then.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, bindparam, case, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from fleetridge_server.compare.place import GpuPlace
@@ -20,6 +22,11 @@ from fleetridge_server.compare.span import Span
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.lookup import is_storable
 from fleetridge_server.store.models import Device, Gpu, Node, Report
+
+_GPU_ROWS = "gpu_rows"
+_OF_GPU: list[InstrumentedAttribute[Any]] = [
+    Gpu.identity, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile, Gpu.partition,
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,23 @@ class DeviceCount:
     newest_report: datetime | None
 
 
-def device_counts(session: Session, span: Span, where: Where | None = None) -> list[DeviceCount]:
-    """All devices that have gpus there, sorted by name."""
+def device_counts(
+    session: Session, span: Span, where: Where | None = None, *, device_ids: Collection[int] | None = None
+) -> list[DeviceCount]:
+    """
+    Devices that have gpus there, sorted by name.
+
+    Args:
+        session: to read in.
+        span: time and population.
+        where: the gpus are to be.
+        device_ids: only these devices, of which the gpus are now.
+    """
     where = where or Where()
-    if not _is_possible(where):
+    if not is_possible(where):
         return []
-    places = _places(span, where).subquery()
+    now = [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
+    places = _places(span, where, *now).subquery()
     query = (
         select(
             Device, func.count(), func.count(places.c.node_id.distinct()), func.max(places.c.ordered_at)
@@ -65,14 +83,37 @@ def device_counts(session: Session, span: Span, where: Where | None = None) -> l
 def places_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuPlace]:
     """Where the gpus of a device are, in no order; gpus first seen later than `span.as_of` are left out."""
     where = where or Where()
-    if not _is_possible(where):
+    if not is_possible(where):
         return []
-    return _read(session, _places(span, where, device_then(span) == device_id))
+    return _read(session.execute(_places(span, where, device_then(span) == device_id)))
+
+
+def places_now(session: Session, gpu_rows: Collection[int]) -> list[GpuPlace]:
+    """Where some gpus are by their own rows, in no order: for times since which they reported nothing."""
+    return _read(session.execute(_now(), {_GPU_ROWS: list(gpu_rows)}))
+
+
+@cache
+def _now() -> Select[Any]:
+    """Query that is put together once: that takes as long as running it."""
+    columns: list[Any] = [*_OF_GPU, Gpu.device_id, Gpu.cluster, Node.name.label("node"), *_of_report(Report)]
+    return (
+        select(*columns)
+        .select_from(Gpu)
+        .outerjoin(Report, and_(Report.id == Gpu.last_report_id, Report.ordered_at.is_not(None)))
+        .outerjoin(Node, Node.id == Gpu.node_id)
+        .where(Gpu.id.in_(bindparam(_GPU_ROWS, expanding=True)), ~Gpu.quarantined)
+    )
+
+
+def places_of_gpus(session: Session, gpu_rows: Collection[int], span: Span) -> list[GpuPlace]:
+    """Where some gpus are, by their rows, in no order; those first seen later than `span.as_of` are left out."""
+    return _read(session.execute(_places(span, Where(), Gpu.id.in_(gpu_rows))))
 
 
 def place_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuPlace | None:
     """Where one gpu is; None where it was first seen later than `span.as_of`."""
-    return next(iter(_read(session, _places(span, Where(), Gpu.id == gpu_row))), None)
+    return next(iter(_read(session.execute(_places(span, Where(), Gpu.id == gpu_row)))), None)
 
 
 def device_then(span: Span) -> ColumnElement[int]:
@@ -87,11 +128,16 @@ def device_then(span: Span) -> ColumnElement[int]:
     )
 
 
-def _is_possible(where: Where) -> bool:
+def is_possible(where: Where) -> bool:
+    """Whether there may be anything there: some texts cannot be in a database."""
     return all(is_storable(text) for text in (where.cluster, where.node) if text is not None)
 
 
-def _read(session: Session, query: Select[Any]) -> list[GpuPlace]:
+def _of_report(report: type[Report]) -> list[InstrumentedAttribute[Any]]:
+    return [report.ordered_at, report.outcome, report.reason]
+
+
+def _read(rows: Iterable[Any]) -> list[GpuPlace]:
     return [
         GpuPlace(
             gpu_id=row.identity,
@@ -106,7 +152,7 @@ def _read(session: Session, query: Select[Any]) -> list[GpuPlace]:
             outcome=row.outcome,
             reason=row.reason,
         )
-        for row in session.execute(query)
+        for row in rows
     ]
 
 
@@ -120,18 +166,12 @@ def _places(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[An
     newest = case((_is_as_in_its_row(span), Gpu.last_report_id), else_=_of_report_then(span, "id"))
     return (
         select(
-            Gpu.identity,
+            *_OF_GPU,
             device_then(span).label("device_id"),
             cluster.label("cluster"),
             Node.id.label("node_id"),
             Node.name.label("node"),
-            Gpu.gpu_index,
-            Gpu.pci_bus_id,
-            Gpu.mig_profile,
-            Gpu.partition,
-            latest.ordered_at,
-            latest.outcome,
-            latest.reason,
+            *_of_report(latest),
         )
         .select_from(Gpu)
         .outerjoin(latest, and_(latest.id == newest, latest.ordered_at.is_not(None)))

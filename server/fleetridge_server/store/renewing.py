@@ -19,6 +19,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from fleetridge_server.ingest.clock import Ordering
 from fleetridge_server.ingest.intake import Accepted, examined, unpacked
+from fleetridge_server.store.batches import update_rows
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.models import DeviceCertainty, Document, Gpu, Node, Report
 from fleetridge_server.store.sightings import (
@@ -33,7 +34,7 @@ from fleetridge_server.store.sightings import (
     unsaid_gpu,
     unsaid_node,
 )
-from fleetridge_server.store.upserts import Row, locked_rows, write_back
+from fleetridge_server.store.upserts import Row, locked_rows
 
 _NODES = cast("Table", Node.__table__)
 _GPUS = cast("Table", Gpu.__table__)
@@ -61,12 +62,12 @@ def lock_gpus(session: Session, gpu_rows: Collection[int]) -> list[Row]:
 
 def renew_nodes(session: Session, rows: Iterable[Row]) -> None:
     """Write anew what is known of some nodes, whose rows the caller has locked."""
-    write_back(session, _NODES, [_renewed_node(session, row) for row in rows])
+    update_rows(session, _NODES, [_renewed_node(session, row) for row in rows])
 
 
 def renew_gpus(session: Session, rows: Iterable[Row]) -> None:
     """Write anew what is known of some gpus, whose rows the caller has locked; all become due."""
-    write_back(session, _GPUS, [_renewed_gpu(session, row) | {"is_due": True} for row in rows])
+    update_rows(session, _GPUS, [_renewed_gpu(session, row) | {"is_due": True} for row in rows])
 
 
 def _renewed_node(session: Session, row: Row) -> Row:

@@ -38,6 +38,10 @@ class SchemaError(RuntimeError):
     """A database does not have the schema that this server needs; the message names the remedy."""
 
 
+class UnknownRevisionError(ValueError):
+    """There is no such revision; the message names those that there are."""
+
+
 def migrations_folder() -> Path:
     """
     Folder of the migrations: beside the package in a wheel, else at the root of the checkout.
@@ -67,9 +71,33 @@ def migrate(database_url: str, revision: str = "head", *, migrations: Path | Non
     """
     with _migrating(database_url, migrations) as (config, connection):
         _refuse_unknown(_revision_of(connection), migrations or migrations_folder())
-        command.upgrade(config, revision)
-        if connection.dialect.name == "postgresql":
-            make_months_within(connection, months_ahead(datetime.now(timezone.utc)))
+        _upgrade(config, connection, revision)
+
+
+def move(database_url: str, revision: str, *, migrations: Path | None = None) -> None:
+    """
+    Bring a database to a revision, whichever way that is; what an older one has no place for is lost.
+
+    Args:
+        database_url: see `store.database.parsed_url`.
+        revision: target, one that this version knows.
+        migrations: folder to take instead of our own.
+
+    Raises:
+        DatabaseUrlError: the address cannot be used.
+        UnknownRevisionError: there is no such revision.
+        SchemaError: the database is of a newer server.
+    """
+    with _migrating(database_url, migrations) as (config, connection):
+        folder = migrations or migrations_folder()
+        current, order = _revision_of(connection), _order(folder)
+        if revision not in order:
+            raise UnknownRevisionError(f"there is no schema {revision!r}; this version knows {', '.join(order)}")
+        _refuse_unknown(current, folder)
+        if current is not None and order.index(revision) < order.index(current):
+            command.downgrade(config, revision)
+        else:
+            _upgrade(config, connection, revision)
 
 
 def downgrade(database_url: str, revision: str, *, migrations: Path | None = None) -> None:
@@ -102,7 +130,7 @@ def draft_revision(database_url: str, message: str, *, migrations: Path | None =
         The new file.
     """
     with _migrating(database_url, migrations) as (config, _connection):
-        number = len(_known(migrations or migrations_folder())) + 1
+        number = len(_order(migrations or migrations_folder())) + 1
         script = command.revision(config, message, autogenerate=True, rev_id=f"{number:04}")
     assert isinstance(script, Script)  # noqa: S101 # a list only where there are branches
     return Path(script.path)
@@ -160,6 +188,12 @@ def _migrating(database_url: str, migrations: Path | None) -> Iterator[tuple[Con
         engine.dispose()
 
 
+def _upgrade(config: Config, connection: Connection, revision: str) -> None:
+    command.upgrade(config, revision)
+    if connection.dialect.name == "postgresql":
+        make_months_within(connection, months_ahead(datetime.now(timezone.utc)))
+
+
 def _config(migrations: Path) -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
@@ -169,7 +203,7 @@ def _config(migrations: Path) -> Config:
 
 
 def _refuse_unknown(revision: str | None, migrations: Path) -> None:
-    if revision is not None and revision not in _known(migrations):
+    if revision is not None and revision not in _order(migrations):
         raise SchemaError(
             f"the database has schema {revision}, which this version does not know: a newer server made it; "
             "run that version or a newer one"
@@ -177,8 +211,10 @@ def _refuse_unknown(revision: str | None, migrations: Path) -> None:
 
 
 @cache
-def _known(migrations: Path) -> frozenset[str]:
-    return frozenset(script.revision for script in ScriptDirectory.from_config(_config(migrations)).walk_revisions())
+def _order(migrations: Path) -> tuple[str, ...]:
+    """All revisions, the oldest first."""
+    scripts = ScriptDirectory.from_config(_config(migrations)).walk_revisions()
+    return tuple(reversed([script.revision for script in scripts]))
 
 
 @cache

@@ -26,8 +26,9 @@ from fleetridge.report import Node as ReportedNode
 from fleetridge.report import RosterGpu
 from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.ingest.intake import Accepted
+from fleetridge_server.store.batches import insert_rows, update_rows
 from fleetridge_server.store.models import DeviceCertainty, Gpu, Node
-from fleetridge_server.store.upserts import Row, insert_ignoring, locked_rows, write_back
+from fleetridge_server.store.upserts import Row, locked_rows
 
 NodeKey = tuple[str, str]
 GpuKey = tuple[str, bool]
@@ -82,9 +83,9 @@ def device_certainty(gpu: ReportedGpu) -> DeviceCertainty:
 
 def record_nodes(
     session: Session, accepted: Iterable[Accepted], *, quarantined: Container[UUID] = ()
-) -> dict[NodeKey, int]:
+) -> dict[NodeKey, Row]:
     """
-    Bring the nodes of new reports up to date; ids by cluster and name.
+    Bring the nodes of new reports up to date; their rows by cluster and name.
 
     `quarantined` are the ids of the reports that say nothing.
     """
@@ -108,9 +109,9 @@ def record_gpus(
     devices: Mapping[str, int],
     nodes: Mapping[NodeKey, int],
     quarantined: Container[UUID] = (),
-) -> dict[GpuKey, int]:
+) -> dict[GpuKey, Row]:
     """
-    Bring the gpus of new reports up to date, and lock them until the transaction ends; ids by key.
+    Bring the gpus of new reports up to date, and lock them until the transaction ends; their rows by key.
 
     `devices` and `nodes` give the ids that they refer to; `quarantined` are the ids of the reports that say nothing.
     """
@@ -170,17 +171,17 @@ def _recorded(
     seen: dict[_Key, Row],
     locked: Callable[[list[_Key]], dict[_Key, Row]],
     merged: Callable[[Row, Row], Row],
-) -> dict[_Key, int]:
+) -> dict[_Key, Row]:
     if not seen:
         return {}
     rows = locked(list(seen))
     missing = sorted(seen.keys() - rows.keys())
     if missing:
-        session.execute(insert_ignoring(session, table), [seen[key] for key in missing])
+        insert_rows(session, table, [seen[key] for key in missing], ignoring=True)
         rows |= locked(missing)
     together = {key: merged(rows[key], row) for key, row in seen.items()}
-    write_back(session, table, [row for key, row in together.items() if row != rows[key]])
-    return {key: row["id"] for key, row in together.items()}
+    update_rows(session, table, [row for key, row in together.items() if row != rows[key]])
+    return together
 
 
 def _together(seen: Iterable[tuple[_Key | None, Row]], merged: Callable[[Row, Row], Row]) -> dict[_Key, Row]:

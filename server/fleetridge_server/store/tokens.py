@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Table, bindparam, or_, select, update
+from sqlalchemy import Table, bindparam, or_, select, text, update
 from sqlalchemy.orm import Session
 
 from fleetridge_server.access.scope import Scope
 from fleetridge_server.store.token_models import StoredToken
 
 _TOKENS = cast("Table", StoredToken.__table__)
+
+# Any number of 32 bits that no other pair of locks in this database begins with: the word "tokn".
+_TOKEN_LOCKS = int.from_bytes(b"tokn", "big")
 
 
 class UnknownTokenError(ValueError):
@@ -83,6 +86,7 @@ def locked_token(session: Session, token_id: int) -> StoredToken:
     Raises:
         UnknownTokenError: there is none.
     """
+    _queue_for(session, token_id, "pg_advisory_xact_lock")
     query = select(StoredToken).where(StoredToken.id == token_id).with_for_update()
     token = session.scalars(query).one_or_none()
     if token is None:
@@ -92,8 +96,19 @@ def locked_token(session: Session, token_id: int) -> StoredToken:
 
 def shared_token(session: Session, token_id: int) -> StoredToken:
     """A token that reports are stored with; until they are, nobody changes it."""
-    query = select(StoredToken).where(StoredToken.id == token_id).with_for_update(read=True)
-    return session.scalars(query).one()
+    _queue_for(session, token_id, "pg_advisory_xact_lock_shared")
+    return session.scalars(select(StoredToken).where(StoredToken.id == token_id)).one()
+
+
+def _queue_for(session: Session, token_id: int, lock: str) -> None:
+    """
+    Wait for a token until the transaction ends; on SQLite there is one writer anyway.
+
+    An advisory lock, as those who wait for it have their turn in order: a row that is never free of readers, which of a
+    busy fleet's token is usual, would keep whoever wants to change it waiting for ever.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text(f"SELECT {lock}(:space, :token)"), {"space": _TOKEN_LOCKS, "token": token_id})
 
 
 def is_in_quarantine(token: StoredToken, received_at: datetime) -> bool:

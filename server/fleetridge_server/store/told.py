@@ -8,25 +8,29 @@ gpu's verdict up to then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from fleetridge_server.answer.evaluation_schemas import EvaluationBody
+from fleetridge_server.answer.told_schemas import VerdictInShort
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
 from fleetridge_server.compare.span import Span
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation, VerdictChange
-from fleetridge_server.verdict.state import STATES, State
+from fleetridge_server.verdict.state import STATES, UNUSABLE, State
 
 # An evaluation answers for the time after it until the next, which comes within the hour; after a day and a half
 # without one nobody evaluated, and what was said says nothing.
 ANSWERS_FOR = timedelta(hours=36)
+
+# Ranks of the states that keep what was said before: measurements are missing or of no use.
+_WITH_LAST_STATE = [STATES.index(state) for state in UNUSABLE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +104,12 @@ def told_of_device(session: Session, device_id: int, span: Span, *, explicit: bo
 def told_of_devices(session: Session, device_ids: Collection[int], span: Span, *, explicit: bool) -> dict[int, Told]:
     """The evaluations that answer for a time, by device."""
     row = StoredEvaluation
-    period = (row.as_of <= span.as_of, row.as_of >= span.as_of - ANSWERS_FOR) if explicit else (row.aside.is_(False),)
-    chosen = (row.device_id.in_(device_ids), row.simulated.is_(span.simulated), *period)
-    newest = _first_of_each(row.device_id, row.id, chosen, (row.as_of.desc(), row.aside, row.id.desc()))
     current = _newest_in_course(session, device_ids, simulated=span.simulated)
+    newest: Collection[int] | Select[Any] = current.values()
+    if explicit:
+        period = (row.as_of <= span.as_of, row.as_of >= span.as_of - ANSWERS_FOR)
+        chosen = (row.device_id.in_(device_ids), row.simulated.is_(span.simulated), *period)
+        newest = _first_of_each(row.device_id, row.id, chosen, (row.as_of.desc(), row.aside, row.id.desc()))
     return {
         found.device_id: Told(
             evaluation_id=found.id,
@@ -142,28 +148,39 @@ def heads(session: Session, told: Told, *, states: Collection[str] | None = None
     if told.made is not None:
         made = (_head(verdict, told.as_of) for verdict in told.made.values())
         return {head.gpu_id: head for head in made if states is None or {head.state, head.last_state} & set(states)}
-    row = _row(told)
-    columns: list[InstrumentedAttribute[Any]] = [
-        getattr(row, name) for name in ("identity", "state", "last_state", "since", "reason", "loss")
-    ]
+    return {
+        found.identity: Head(*found) for found in session.execute(heads_in(told, states)) if found.state is not None
+    }
+
+
+def heads_in(told: Told, states: Collection[str] | None) -> Select[Any]:
+    """Query for what a stored evaluation says of its gpus in a line each, as the fields of `Head`; see `heads`."""
+    row = verdict_rows(told)
+    columns: list[Any] = [getattr(row, name) for name in ("identity", "state", "last_state", "since", "reason", "loss")]
     query = select(*columns).where(*_chosen(told))
-    if states is not None:
-        query = query.where(or_(row.state.in_(states), row.last_state.in_(states)))
-    return {found.identity: Head(*found) for found in session.execute(query) if found.state is not None}
+    return query if states is None else query.where(_in_one_of(told, states))
 
 
 def bodies(session: Session, told: Told, gpu_ids: Collection[str]) -> dict[str, ToldVerdict]:
     """All that an evaluation says of some gpus, by id."""
     if told.made is not None:
         return {gpu_id: ToldVerdict(told.as_of, told.made[gpu_id]) for gpu_id in gpu_ids if gpu_id in told.made}
-    row = _row(told)
-    found: dict[str, ToldVerdict] = {}
-    for chunk in in_chunks(sorted(gpu_ids)):
-        query = select(row.identity, row.since, row.body).where(*_chosen(told, row.identity.in_(chunk)))
-        for gpu_id, since, body in session.execute(query):
-            if body is not None:
-                found[gpu_id] = ToldVerdict(since, GpuVerdict.model_validate_json(body))
-    return found
+    return {
+        gpu_id: ToldVerdict(since, GpuVerdict.model_validate_json(body))
+        for gpu_id, since, body in _stored_bodies(session, told, gpu_ids)
+    }
+
+
+def bodies_in_short(
+    session: Session, told: Told, gpu_ids: Collection[str]
+) -> dict[str, tuple[datetime, GpuVerdict | VerdictInShort]]:
+    """What lists show of what an evaluation says of some gpus, by id, and since when their states hold."""
+    if told.made is not None:
+        return {gpu_id: (told.as_of, told.made[gpu_id]) for gpu_id in gpu_ids if gpu_id in told.made}
+    return {
+        gpu_id: (since, VerdictInShort.model_validate_json(body))
+        for gpu_id, since, body in _stored_bodies(session, told, gpu_ids)
+    }
 
 
 def verdict_counts(session: Session, told: Told | None, cluster: str | None) -> dict[State, int]:
@@ -172,11 +189,13 @@ def verdict_counts(session: Session, told: Told | None, cluster: str | None) -> 
         return {}
     if cluster is None:
         return told.body.counts
+    if told.body.figures is not None and told.body.figures.clusters is not None:
+        return next((own.verdicts for own in told.body.figures.clusters if own.cluster == cluster), {})
     in_cluster = select(Gpu.identity).where(Gpu.cluster == cluster, Gpu.simulated.is_(told.simulated))
     if told.made is not None:
         there = Counter(told.made[gpu_id].state for gpu_id in session.scalars(in_cluster) if gpu_id in told.made)
         return {state: there[state] for state in STATES if state in there}
-    row = _row(told)
+    row = verdict_rows(told)
     query = (
         select(row.state, func.count().label("gpus"))
         .where(*_chosen(told, row.identity.in_(in_cluster)))
@@ -198,17 +217,39 @@ def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> 
     return session.scalars(query).all()
 
 
+def _stored_bodies(session: Session, told: Told, gpu_ids: Collection[str]) -> Iterator[tuple[str, datetime, str]]:
+    row = verdict_rows(told)
+    for chunk in in_chunks(sorted(gpu_ids)):
+        query = select(row.identity, row.since, row.body).where(*_chosen(told, row.identity.in_(chunk)))
+        for gpu_id, since, body in session.execute(query):
+            if body is not None:
+                yield gpu_id, since, body
+
+
 def _head(verdict: GpuVerdict, since: datetime) -> Head:
     return Head(verdict.gpu_id, verdict.state, verdict.last_state, since, verdict.reason, verdict.worst_loss)
 
 
-def _row(told: Told) -> type[CurrentVerdict | VerdictChange]:
+def _in_one_of(told: Told, states: Collection[str]) -> ColumnElement[bool]:
+    """Whether a gpu is in one of some states, or was when it was last measured."""
+    row = verdict_rows(told)
+    if not told.is_current:
+        return or_(row.state.in_(states), row.last_state.in_(states))
+    # By rank, which there is an index of: few gpus are in trouble, and few have a last state.
+    ranks = [rank for rank, state in enumerate(STATES) if state in states]
+    current = CurrentVerdict
+    found = or_(current.state_rank.in_(ranks), current.last_state.in_(states))
+    return and_(current.state_rank.in_({*ranks, *_WITH_LAST_STATE}), found)
+
+
+def verdict_rows(told: Told) -> type[CurrentVerdict | VerdictChange]:
+    """The table that has what an evaluation says of its gpus."""
     return CurrentVerdict if told.is_current else VerdictChange
 
 
 def _chosen(told: Told, *only: ColumnElement[bool]) -> list[ColumnElement[bool]]:
     """Conditions on the rows that hold what an evaluation says of its gpus, or of some of them."""
-    row = _row(told)
+    row = verdict_rows(told)
     own = [row.device_id == told.device_id, row.simulated.is_(told.simulated), *only]
     if told.is_current:
         return own

@@ -9,12 +9,22 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from fleetridge_server.store.data_file import DataFileError
 
+# What may be raised where the database is asked, all of it.
+DATABASE_TROUBLES = (DBAPIError, PoolTimeoutError, DataFileError)
+
 _BUSY = "the database is busy or out of reach; nothing was stored, send the same again after Retry-After seconds"
 _READ_ONLY = (
     "the database may only be read, nothing was stored; make the data file and its folder writable for the user of the "
     "server, or point DATABASE_URL at a database that takes writes"
 )
-_FORBIDDEN = "the database forbids this to the server's user, nothing was stored; let that user own the tables"
+_FORBIDDEN = (
+    "the database forbids this to the server's user, nothing was stored; let that user own the tables, or grant "
+    "it what the server asks for when it starts"
+)
+_DISK = (
+    "the disk of the database cannot be written or read, nothing was stored; make room on it, see the limit of file "
+    "sizes, and look for its errors in the log of the system"
+)
 _FULL = "the disk of the database is full, nothing was stored; make room on it"
 _SLOW = "the database took too long over this; ask for less (a later since, a smaller limit), or later"
 
@@ -22,9 +32,10 @@ _SLOW = "the database took too long over this; ask for less (a later since, a sm
 _OF_SQLITE = {
     "attempt to write a readonly database": _READ_ONLY,
     "database or disk is full": _FULL,
+    "disk I/O error": _DISK,
     "interrupted": _SLOW,
 }
-_OF_POSTGRES = {"25006": _READ_ONLY, "42501": _FORBIDDEN, "53100": _FULL, "57014": _SLOW}
+_OF_POSTGRES = {"25006": _READ_ONLY, "42501": _FORBIDDEN, "53100": _FULL, "58030": _DISK, "57014": _SLOW}
 
 
 def trouble(error: Exception) -> str | None:

@@ -1,4 +1,4 @@
-"""Rows that may be there already: locked where found, inserted where missing, written back where changed."""
+"""Rows that may be there already: locked where found, inserted where missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Table, Update, bindparam, update
+from sqlalchemy import ColumnElement, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -55,16 +55,4 @@ def locked_rows(session: Session, table: Table, chosen: ColumnElement[bool]) -> 
     They are locked in the order of their key, so that two transactions do not wait for each other in a circle.
     """
     query = table.select().where(chosen).order_by(*table.primary_key.columns).with_for_update()
-    return [dict(row) for row in session.execute(query).mappings()]
-
-
-def write_back(session: Session, table: Table, rows: Sequence[Row]) -> None:
-    """Write rows back by their column `id`."""
-    if rows:
-        parameters = [{"key": row["id"]} | {name: value for name, value in row.items() if name != "id"} for row in rows]
-        session.execute(_update_by_id(table), parameters)
-
-
-@cache
-def _update_by_id(table: Table) -> Update:
-    return update(table).where(table.c.id == bindparam("key"))
+    return [dict(row) for row in session.connection().execute(query).mappings()]

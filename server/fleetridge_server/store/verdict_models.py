@@ -96,6 +96,9 @@ class CurrentVerdict(Base):
         reason: code of the first reason.
         loss: largest loss over its judged roofs, as a fraction; null where it was never measured.
         accused: judged roofs in which it is accused, sorted, a line each.
+        rank: by which gpus stand worst first (`compare.ranking.packed_rank`).
+        former_rank: what that was before the row was written last, for lists that began then; null where there was no
+            row.
         told_at: `as_of` of the newest row of `verdict_changes` on it.
         digest: of the body.
         body: a `GpuVerdict`.
@@ -114,11 +117,16 @@ class CurrentVerdict(Base):
     reason: Mapped[str | None]
     loss: Mapped[float | None]
     accused: Mapped[str]
+    rank: Mapped[bytes]
+    former_rank: Mapped[bytes | None]
     told_at: Mapped[datetime]
     digest: Mapped[bytes]
     body: Mapped[str] = mapped_column(PackedJson)
 
-    __table_args__ = (Index(None, "device_id", "simulated", "state_rank", "loss", "identity"),)
+    __table_args__ = (
+        Index(None, "device_id", "simulated", "state_rank"),
+        Index(None, "device_id", "simulated", "rank"),
+    )
 
 
 class VerdictChange(Base):

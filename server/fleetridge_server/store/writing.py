@@ -1,5 +1,5 @@
 """
-Reports into the database: all of one call in one transaction, each report once.
+Reports into the database: all of one call, or of several, in one transaction, each report once.
 
 The same report may arrive in two calls at the same moment, at two servers. Whoever loses the race finds it stored and
 calls it a duplicate (or a conflict, where the content differs) like anybody who comes later.
@@ -7,20 +7,19 @@ calls it a duplicate (or a conflict, where the content differs) like anybody who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, TypeVar, cast
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import CursorResult, Table, insert, select
+from sqlalchemy import Select, Table, bindparam, select
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
-from fleetridge.peaks import lacks_dtype
-from fleetridge.report import Roof as ReportedRoof
-from fleetridge.report.roofs import settled_dtype
-from fleetridge_server.ingest.evidence import health_fields, is_implausible, phase_of
 from fleetridge_server.ingest.intake import Accepted
+from fleetridge_server.store.batches import insert_rows
 from fleetridge_server.store.claims import Sighting, note_conflicts
 from fleetridge_server.store.current import keep_values
 from fleetridge_server.store.database import Database
@@ -28,18 +27,11 @@ from fleetridge_server.store.device_names import record_devices, record_names
 from fleetridge_server.store.document_months import lacks_month, make_months, month_of
 from fleetridge_server.store.due import note_due, populations_of
 from fleetridge_server.store.models import Document, Report, Roof
-from fleetridge_server.store.sightings import (
-    RACK_LABEL,
-    GpuKey,
-    NodeKey,
-    device_certainty,
-    gpu_key,
-    node_key,
-    record_gpus,
-    record_nodes,
-)
+from fleetridge_server.store.reaching_back import NewRoofs, reach_of
+from fleetridge_server.store.report_rows import document_row, report_row, roof_rows
+from fleetridge_server.store.sightings import gpu_key, node_key, record_gpus, record_nodes
 from fleetridge_server.store.tokens import is_in_quarantine, shared_token
-from fleetridge_server.store.upserts import Row, insert_ignoring
+from fleetridge_server.store.upserts import Row
 
 Stored = Literal["created", "duplicate", "conflict"]
 
@@ -49,70 +41,88 @@ _ATTEMPTS = 4
 
 _DEADLOCK = "40P01"  # PostgreSQL's code
 
+_IDS = "ids"
 _Key = TypeVar("_Key")
 
 _REPORTS = cast("Table", Report.__table__)
+_DOCUMENTS = cast("Table", Document.__table__)
+_ROOFS = cast("Table", Roof.__table__)
 
 
 class LostRaceError(RuntimeError):
     """Another transaction stored one of the reports meanwhile; nothing of this one may stay."""
 
 
-def write_reports(database: Database, accepted: Sequence[Accepted], *, token_id: int | None = None) -> list[Stored]:
-    """
-    Store what is new of some reports, in one transaction.
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Reports of one call, and the row of the token that it came with."""
 
-    Args:
-        database: where to.
-        accepted: the reports.
-        token_id: row of the token that they were posted with.
+    accepted: Sequence[Accepted]
+    token_id: int | None = None
+
+
+def write_reports(database: Database, accepted: Sequence[Accepted], *, token_id: int | None = None) -> list[Stored]:
+    """Store what is new of the reports of one call, as `write_calls` does."""
+    [outcomes] = write_calls(database, [Posted(accepted, token_id)])
+    return outcomes
+
+
+def write_calls(database: Database, calls: Sequence[Posted]) -> list[list[Stored]]:
+    """
+    Store what is new of the reports of some calls, in one transaction.
 
     Returns:
-        What became of each, in their order.
+        What became of each report of each call, in their order.
 
     Raises:
         LostRaceError: others kept storing the same reports; nothing is stored.
         sqlalchemy.exc.OperationalError: the database does not take it just now; nothing is stored.
     """
     for _ in range(_ATTEMPTS - 1):
-        with suppress(LostRaceError), _transaction(database, accepted) as session:
-            return store_reports(session, accepted, token_id=token_id)
-    with _transaction(database, accepted) as session:
-        return store_reports(session, accepted, token_id=token_id)
+        with suppress(LostRaceError), _transaction(database, calls) as session:
+            return store_calls(session, calls)
+    with _transaction(database, calls) as session:
+        return store_calls(session, calls)
 
 
-def store_reports(session: Session, accepted: Sequence[Accepted], *, token_id: int | None = None) -> list[Stored]:
+def store_calls(session: Session, calls: Sequence[Posted]) -> list[list[Stored]]:
     """
-    Store what is new of some reports within a transaction of the caller's.
+    Store what is new of the reports of some calls within a transaction of the caller's.
 
     Raises:
         LostRaceError: see there; the caller has to roll back.
     """
-    known = _stored_hashes(session, [item.report.report_id for item in accepted])
-    outcomes: list[Stored] = []
-    new: list[Accepted] = []
-    for item in accepted:
+    known = _stored_hashes(session, [item.report.report_id for call in calls for item in call.accepted])
+    new: list[_New] = []
+
+    def outcome(item: Accepted, token_id: int | None) -> Stored:
         report_id = item.report.report_id
         if report_id not in known:
             known[report_id] = item.sha256
-            new.append(item)
-            outcomes.append("created")
-        else:
-            outcomes.append("duplicate" if known[report_id] == item.sha256 else "conflict")
+            new.append(_New(item, token_id))
+            return "created"
+        return "duplicate" if known[report_id] == item.sha256 else "conflict"
+
+    outcomes = [[outcome(item, call.token_id) for item in call.accepted] for call in calls]
     if new:
-        _insert(session, sorted(new, key=lambda item: item.report.report_id), token_id)
+        _insert(session, sorted(new, key=lambda own: own.item.report.report_id))
     return outcomes
 
 
+class _New(NamedTuple):
+    item: Accepted
+    token_id: int | None
+
+
 @contextmanager
-def _transaction(database: Database, accepted: Sequence[Accepted]) -> Iterator[Session]:
+def _transaction(database: Database, calls: Sequence[Posted]) -> Iterator[Session]:
     try:
         with database.writing() as session:
             yield session
     except IntegrityError as error:
         if not lacks_month(error):
             raise
-        make_months(database.engine, {month_of(item.received_at) for item in accepted})
+        make_months(database.engine, {month_of(item.received_at) for call in calls for item in call.accepted})
         raise LostRaceError("the month was just begun; send them again") from error
     except OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == _DEADLOCK:
@@ -121,61 +131,70 @@ def _transaction(database: Database, accepted: Sequence[Accepted]) -> Iterator[S
 
 
 def _stored_hashes(session: Session, ids: list[UUID]) -> dict[UUID, bytes]:
-    found = session.execute(select(Report.id, Report.content_sha256).where(Report.id.in_(ids)))
+    found = session.connection().execute(_known_hashes(), {_IDS: ids})
     return {report_id: bytes(sha256) for report_id, sha256 in found}
 
 
-def _insert(session: Session, new: Sequence[Accepted], token_id: int | None) -> None:
-    quarantined = _in_quarantine(session, new, token_id)
-    counted = [item for item in new if item.report.report_id not in quarantined]
+@cache
+def _known_hashes() -> Select[UUID, bytes]:
+    return select(_REPORTS.c.id, _REPORTS.c.content_sha256).where(_REPORTS.c.id.in_(bindparam(_IDS, expanding=True)))
+
+
+def _insert(session: Session, posted: Sequence[_New]) -> None:
+    quarantined = _in_quarantine(session, posted)
+    new = [own.item for own in posted]
     nodes = record_nodes(session, new, quarantined=quarantined)
     devices = record_devices(session, (item.device_name for item in new if item.device_name is not None))
-    record_names(session, _raw_names(counted, devices))
-    gpus = record_gpus(session, new, devices=devices, nodes=nodes, quarantined=quarantined)
+    record_names(session, _raw_names((item for item in new if item.report.report_id not in quarantined), devices))
+    node_ids = {key: row["id"] for key, row in nodes.items()}
+    gpus = record_gpus(session, new, devices=devices, nodes=node_ids, quarantined=quarantined)
     rows = [
-        _report_row(item)
+        report_row(item)
         | {
             "node_id": _found(nodes, node_key(item)),
             "gpu_id": _found(gpus, gpu_key(item)),
-            "device_id": _found(devices, item.device_name),
+            "device_id": None if item.device_name is None else devices[item.device_name],
             "token_id": token_id,
             "quarantined": item.report.report_id in quarantined,
         }
-        for item in new
+        for item, token_id in posted
     ]
-    inserted = session.execute(insert_ignoring(session, _REPORTS), rows, execution_options={"preserve_rowcount": True})
-    if cast("CursorResult[Any]", inserted).rowcount < len(new):
+    if insert_rows(session, _REPORTS, rows, ignoring=True) < len(new):
         raise LostRaceError("other calls stored the same reports; send them again")
-    session.execute(insert(Document.__table__), [_document_row(item) for item in new])  # type: ignore[arg-type] # a Table
-    roofs = [row for item in new for row in _roof_rows(item)]
-    if roofs:
-        session.execute(insert(Roof.__table__), roofs)  # type: ignore[arg-type] # a Table
+    insert_rows(session, _DOCUMENTS, [document_row(item) for item in new])
+    roofs = [list(roof_rows(item)) for item in new]
+    insert_rows(session, _ROOFS, [row for own in roofs for row in own])
+    counted = [NewRoofs(row, own) for row, own in zip(rows, roofs, strict=True) if not row["quarantined"]]
     if counted:
-        _count(session, counted, gpus=gpus, nodes=nodes)
+        _count(session, counted, gpus=gpus.values(), nodes=nodes.values())
 
 
-def _in_quarantine(session: Session, new: Sequence[Accepted], token_id: int | None) -> frozenset[UUID]:
+def _in_quarantine(session: Session, posted: Sequence[_New]) -> frozenset[UUID]:
     """Ids of the reports that count for nothing, since their token is in quarantine."""
-    if token_id is None:
-        return frozenset()
-    token = shared_token(session, token_id)
-    return frozenset(item.report.report_id for item in new if is_in_quarantine(token, item.received_at))
+    ids = sorted({own.token_id for own in posted if own.token_id is not None})
+    tokens = {token_id: shared_token(session, token_id) for token_id in ids}
+    return frozenset(
+        item.report.report_id
+        for item, token_id in posted
+        if token_id is not None and is_in_quarantine(tokens[token_id], item.received_at)
+    )
 
 
-def _count(
-    session: Session, counted: Sequence[Accepted], *, gpus: Mapping[GpuKey, int], nodes: Mapping[NodeKey, int]
-) -> None:
+def _count(session: Session, new: Sequence[NewRoofs], gpus: Collection[Row], nodes: Collection[Row]) -> None:
     """Bring what reports count for up to date, and have their devices judged anew."""
-    keys = [(item, key) for item in counted if (key := gpu_key(item)) is not None]
-    seen = [Sighting(gpus[key], at) for item, key in keys if (at := item.place.ordered_at) is not None]
-    claimed = note_conflicts(session, seen)
-    keep_values(session, claimed | {gpus[key] for item, key in keys if item.report.roofs})
-    populations = populations_of(session, list(gpus.values()), list(nodes.values()))
-    note_due(session, populations, max(item.received_at for item in counted))
+    in_several = {gpu["id"] for gpu in gpus if gpu["several_nodes"]}
+    timed = [own for own in new if own.report["gpu_id"] is not None and own.report["ordered_at"] is not None]
+    seen = [Sighting(own.report["gpu_id"], own.report["ordered_at"]) for own in timed]
+    claimed = note_conflicts(session, [sighting for sighting in seen if sighting.gpu_row in in_several])
+    keep_values(session, claimed)
+    measured = [own for own in timed if own.roofs and own.report["gpu_id"] not in claimed]
+    keep_values(session, {own.report["gpu_id"] for own in measured}, since=reach_of(session, measured))
+    populations = populations_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
+    note_due(session, populations, max(own.report["received_at"] for own in new))
 
 
-def _found(ids: Mapping[_Key, int], key: _Key | None) -> int | None:
-    return None if key is None else ids[key]
+def _found(rows: Mapping[_Key, Row], key: _Key | None) -> int | None:
+    return None if key is None else cast("int", rows[key]["id"])
 
 
 def _raw_names(new: Iterable[Accepted], devices: dict[str, int]) -> Iterable[tuple[str, int]]:
@@ -183,82 +202,3 @@ def _raw_names(new: Iterable[Accepted], devices: dict[str, int]) -> Iterable[tup
         raw = None if item.report.gpu is None else item.report.gpu.device
         if raw and item.device_name is not None:
             yield raw, devices[item.device_name]
-
-
-_OF_REPORT = ("outcome", "reason", "detail", "measured_from", "measured_to")
-_OF_GPU = ("memory_bytes", "sm_count", "mig_profile", "partition")
-_OF_SWEEP = ("profile", "fill")
-_OF_ENVIRONMENT = ("torch", "runtime", "driver", "cublas", "vbios", "ecc_enabled", "power_limit_w")
-_OF_EVIDENCE = ("contended", "unstable")
-_OF_PHASE = ("memory_clock_mhz", "temperature_c")
-_OF_ROOF = (
-    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
-    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
-)  # fmt: skip
-
-
-def _report_row(item: Accepted) -> Row:
-    report, gpu = item.report, item.report.gpu
-    temperatures = [phase.temperature_c for phase in report.evidence.phases if phase.temperature_c is not None]
-    return {
-        "id": report.report_id,
-        "content_sha256": item.sha256,
-        "received_at": item.received_at,
-        "sent_at": item.sent_at,
-        "ordered_at": item.place.ordered_at,
-        "clock_ahead": item.place.clock_ahead,
-        "run_id": report.run.run_id,
-        "run_kind": report.run.kind,
-        "cluster": report.node.cluster,
-        "device_certainty": None if gpu is None else device_certainty(gpu),
-        "agent_version": report.agent.version,
-        "protocol_version": report.agent.protocol_version,
-        "method": report.agent.method,
-        "temperature_c": max(temperatures, default=None),
-        "rack": report.node.labels.get(RACK_LABEL),
-        "health": health_fields(report),
-        **_fields(report, _OF_REPORT),
-        **_fields(gpu, _OF_GPU),
-        **_fields(report.sweep, _OF_SWEEP),
-        **_fields(report.environment, _OF_ENVIRONMENT),
-        **_fields(report.evidence, _OF_EVIDENCE),
-    }
-
-
-def _fields(part: object | None, names: Iterable[str]) -> Row:
-    """Fields of a part of a report under their own names; nulls where the report does not have the part."""
-    return {name: None if part is None else getattr(part, name) for name in names}
-
-
-def _document_row(item: Accepted) -> Row:
-    return {"report_id": item.report.report_id, "received_at": item.received_at, "body": item.body}
-
-
-def _roof_rows(item: Accepted) -> Iterable[Row]:
-    if item.gpu_id is None:
-        return
-    for position, roof in enumerate(item.report.roofs):
-        phase, dtype = phase_of(roof, item.report), _compared_dtype(roof, item)
-        yield {
-            "report_id": item.report.report_id,
-            "position": position,
-            "dtype": dtype,
-            "throttle_ms": None if phase is None else _counted(phase.throttle_ms),
-            "implausible": is_implausible(roof, dtype, item.report, item.device_name or ""),
-            **_fields(phase, _OF_PHASE),
-            **_fields(roof, _OF_ROOF),
-        }
-
-
-def _counted(throttle_ms: Mapping[str, float | None] | None) -> dict[str, float] | None:
-    """Counters that could be read."""
-    return None if throttle_ms is None else {name: ms for name, ms in throttle_ms.items() if ms is not None}
-
-
-def _compared_dtype(roof: ReportedRoof, item: Accepted) -> str:
-    if roof.kind != "compute":
-        return roof.dtype  # reading memory does not multiply
-    without_tf32 = lacks_dtype(item.device_name or "", "tf32")
-    return settled_dtype(
-        roof.dtype, allow_tf32=item.report.environment.allow_tf32, chip_has_tf32=False if without_tf32 else None
-    )

@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fleetridge_server.answer.judged_roof_schemas import JudgedRoof
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
-from fleetridge_server.answer.verdicts import gpu_verdict
+from fleetridge_server.answer.verdicts import band, bands, gpu_verdict, verdict_json
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors, JudgedReport, NodeName
 from fleetridge_server.verdict.explanation import explanations
@@ -52,6 +54,35 @@ def test_every_number_of_a_verdict_can_be_recomputed_from_it() -> None:
     assert own.z is not None
     assert own.p == pytest.approx(math.erfc(abs(own.z) / math.sqrt(2)))
     assert (band.n, band.pooled_n, band.scale_source, band.degrees) == (9, 9, "floor", None)
+
+
+@given(
+    losses=st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.09, 0.3, 1e-9]), min_size=1, max_size=9),
+    days=st.integers(1, 12),
+    is_marked=st.booleans(),
+)
+def test_what_is_stored_is_what_pydantic_writes(losses: list[float], days: int, *, is_marked: bool) -> None:
+    """Of healthy and of slow gpus, with drifts, reasons and marks: the same text."""
+    reports = [own for place, loss in enumerate(losses) for own in series(f"gpu-{place}", [800.0 * (1 - loss)] * days)]
+    drifts = {gpu_id: gpu_drifts(own, {}) for gpu_id, own in by_gpu(reports, AS_OF).items()}
+    mark = Mark("accepted", "known", MONDAY, gpu_id="gpu-0")
+    known = Fleet(reports, drifts=drifts, marks=[mark] if is_marked else [])
+
+    for gpu_id in drifts:
+        verdict = verdict_on(gpu_id, known, {mark: 3})
+
+        assert verdict_json(verdict).decode() == verdict.model_dump_json()
+
+
+def test_gpus_of_a_group_share_their_band() -> None:
+    """It is made once; another group has its own."""
+    first, second = (
+        evaluate(Fleet(fleet([value] * 8, runs=3)), AS_OF).verdicts["gpu-00"][0].yardstick for value in (800.0, 900.0)
+    )
+    band_of = bands()
+
+    assert band_of(first) is band_of(first)
+    assert (band_of(first), band_of(second)) == (band(first), band(second))
 
 
 def test_what_is_read_back_is_what_was_stored() -> None:

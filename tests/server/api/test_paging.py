@@ -130,3 +130,11 @@ def test_a_number_is_no_time(client: AppClient, parameter: str, number: str) -> 
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, f"query.{parameter}")
     assert "ISO 8601" in answer.json()["detail"]
+
+
+def test_a_time_before_all_reports_is_refused(client: AppClient) -> None:
+    """Answers look back from their time."""
+    answer = client.get("/devices", params={"as_of": "1900-01-01T00:00:00Z"})
+
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.as_of")
+    assert "1970" in answer.json()["detail"]

@@ -427,7 +427,7 @@ def test_a_race_that_is_lost_for_good_is_a_matter_of_waiting(
         raise LostRaceError
 
     with monkeypatch.context() as patched:
-        patched.setattr("fleetridge_server.store.writing.store_reports", lose)
+        patched.setattr("fleetridge_server.store.writing.store_calls", lose)
         answer = client.post("/reports", json=make_report())
 
     assert problem(answer, 503)["code"] == "busy"

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
+from fleetridge_server.store import database as room
 from fleetridge_server.store.database import (
     DatabaseUrlError,
     create_database_engine,
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fleetridge_server.store.database import Database
-    from support.databases import PostgresDatabases
+    from support.databases import PostgresDatabases, SqliteDatabases
 
 TIMEOUT_S = 20
 
@@ -148,6 +150,34 @@ def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
         engine.dispose()
 
     assert "took too long" in (trouble(caught.value) or "")
+
+
+def test_what_is_stored_is_on_the_disk_before_it_is_acknowledged(sqlite_databases: SqliteDatabases) -> None:
+    """Also where the power fails; SQLite's own advice for its journal gives that up."""
+    url = sqlite_databases.create(migrated=True)
+    with closing(open_database(url)) as database, database.writing() as session:
+        assert session.scalar(text("PRAGMA synchronous")) == 2
+
+
+def hang_until_another_takes_over(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("LOCK TABLE reports"))
+        with database.writing() as other:
+            other.execute(text("LOCK TABLE reports"))
+        session.execute(text("SELECT 1"))
+
+
+def test_a_transaction_that_hangs_lets_go_of_what_it_holds(
+    postgres_databases: PostgresDatabases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is gone without a goodbye holds up no other; whoever comes back to it is told to try again."""
+    monkeypatch.setattr(room, "_POSTGRES_IDLE_MS", 100)
+    url = postgres_databases.create(migrated=True)
+    with closing(open_database(url)) as database, pytest.raises(DBAPIError) as caught:
+        hang_until_another_takes_over(database)
+    postgres_databases.drop(url)
+
+    assert "send the same again" in (trouble(caught.value) or "")
 
 
 def test_analyzing_changes_no_row(database: Database) -> None:

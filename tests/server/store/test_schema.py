@@ -16,8 +16,9 @@ from fleetridge_server.store.database import create_database_engine, open_databa
 from fleetridge_server.store.due import due_notes
 from fleetridge_server.store.models import Document, Gpu, Node, Report, Roof
 from fleetridge_server.store.schema import SchemaError
+from fleetridge_server.store.verdict_models import CurrentVerdict
 from fleetridge_server.store.writing import write_reports
-from support.evaluations import Fleet
+from support.evaluations import Fleet, a_fleet, a_report
 from support.reports import make_report
 from support.times import NOW
 
@@ -322,3 +323,32 @@ def stored_documents(engine: Engine) -> list[tuple[object, ...]]:
     query = select(Document.received_at, Document.report_id, Document.body)
     with engine.connect() as connection:
         return [tuple(row) for row in connection.execute(query.order_by(Document.received_at, Document.report_id))]
+
+
+def test_verdicts_without_ranks_get_those_that_an_evaluation_gives_them(
+    empty_database_url: str, engine: Engine
+) -> None:
+    """And every gpu the time at which it was measured last; down and up again with rows."""
+    schema.migrate(empty_database_url)
+    fleet = Fleet(open_database(empty_database_url))
+    fleet.store(a_fleet({"GPU-3": 0.2, "GPU-5": 0.06}, gpus=8))
+    fleet.store([a_report("GPU-failed", None, outcome="failed", reason="oom", roofs=[])])
+    fleet.evaluate()
+    fleet.database.close()
+    before = ranks(engine)
+
+    schema.downgrade(empty_database_url, "0005")
+    in_between = {column["name"] for column in inspect(engine).get_columns("gpu_verdicts")}
+    schema.migrate(empty_database_url)
+
+    assert (len(before), "rank" in in_between) == (9, False)
+    assert [gpu for gpu, measured_at, _ in before if measured_at is None] == ["GPU-failed"]
+    assert ranks(engine) == before
+    schema.check_drift(empty_database_url)
+
+
+def ranks(engine: Engine) -> list[tuple[object, ...]]:
+    query = select(Gpu.identity, Gpu.measured_at, CurrentVerdict.rank)
+    joined = query.join(CurrentVerdict, CurrentVerdict.identity == Gpu.identity).order_by(CurrentVerdict.rank)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(joined)]

@@ -14,7 +14,7 @@ from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store import writing
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Device, DeviceName, Document, Gpu, Report, Roof
-from fleetridge_server.store.writing import Stored, store_reports, write_reports
+from fleetridge_server.store.writing import Posted, Stored, store_calls, write_reports
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 from support.times import NOW
 
@@ -82,7 +82,7 @@ def test_a_failure_in_the_midst_stores_nothing(database: Database, monkeypatch: 
     """All reports of a call or none."""
     item = accepted(make_report())
     without_a_body = {"report_id": uuid4(), "received_at": NOW, "body": None}
-    monkeypatch.setattr(writing, "_document_row", lambda _item: without_a_body)
+    monkeypatch.setattr(writing, "document_row", lambda _item: without_a_body)
 
     with pytest.raises(IntegrityError):
         write_reports(database, [item])
@@ -233,14 +233,14 @@ def test_a_call_that_was_part_of_a_deadlock_is_tried_again(database: Database, m
     """PostgreSQL ends one of two calls that wait for each other; its reports are stored all the same."""
     tries = 0
 
-    def store_after_a_deadlock(session: Session, items: Sequence[Accepted], *, token_id: int | None) -> list[Stored]:
+    def store_after_a_deadlock(session: Session, calls: Sequence[Posted]) -> list[list[Stored]]:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise OperationalError("INSERT", {}, DeadlockDetected())
-        return store_reports(session, items, token_id=token_id)
+        return store_calls(session, calls)
 
-    monkeypatch.setattr(writing, "store_reports", store_after_a_deadlock)
+    monkeypatch.setattr(writing, "store_calls", store_after_a_deadlock)
 
     assert write_reports(database, [accepted(make_report())]) == ["created"]
     assert (tries, count(database, Report)) == (2, 1)

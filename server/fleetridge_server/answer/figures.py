@@ -1,0 +1,193 @@
+"""
+Figures of a whole device: from the roofs of its gpus, or once for all answers from what an evaluation judged.
+
+Pure. Both ways end in the same shapes; what an evaluation stores rests on the values that its verdicts rest on, so that
+n and median are those of the verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from fleetridge.report import RoofKey
+from fleetridge.roofline import ridge_flop_per_byte
+from fleetridge_server.answer.figure_schemas import ClusterFigures, CohortFigures, FleetFigures
+from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
+from fleetridge_server.answer.verdicts import roof_name, unit_of
+from fleetridge_server.compare.cohort import Cohort, cohort_order, is_judged
+from fleetridge_server.compare.published import published_beta_gbps, published_roofs
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, Ridge, misfit, too_few
+from fleetridge_server.compare.stats import Distribution, distribution, distribution_of, percentiles
+from fleetridge_server.store.cluster_gpus import ClusterGpus
+from fleetridge_server.verdict.evaluation import Evaluation
+from fleetridge_server.verdict.members import Member
+from fleetridge_server.verdict.state import STATES, State
+
+_Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]
+
+
+def live_figures(roofs: Collection[GpuRoofs], device_name: str) -> _Fleet:
+    """
+    Ridges and bandwidths of a device, one for each group of gpus that may be compared.
+
+    Args:
+        roofs: of the device's gpus.
+        device_name: canonical, by which published peaks are found.
+    """
+    ridges: dict[Cohort, list[Ridge]] = defaultdict(list)
+    for ridge in (ridge for gpu in roofs for ridge in gpu.ridges):
+        ridges[ridge.pi.own.cohort].append(ridge)
+    betas = {beta.own.cohort: beta.peers for gpu in roofs for beta in gpu.bandwidths}
+    return (
+        tuple(
+            _fleet_ridge(
+                cohort,
+                ridges[cohort][0].pi.peers,
+                [
+                    (ridge.pi.own.value, None if ridge.beta is None else ridge.beta.own.value)
+                    for ridge in ridges[cohort]
+                ],
+                device_name,
+            )
+            for cohort in sorted(ridges, key=cohort_order)
+        ),
+        tuple(_fleet_bandwidth(cohort, betas[cohort], device_name) for cohort in sorted(betas, key=cohort_order)),
+    )
+
+
+def evaluated_figures(
+    evaluation: Evaluation, device_name: str, there: Sequence[ClusterGpus] | None = None
+) -> FleetFigures:
+    """
+    The figures that an evaluation stores.
+
+    A cohort that nobody was measured in lately is described by the values that there are.
+
+    Args:
+        evaluation: of the device.
+        device_name: canonical, by which published peaks are found.
+        there: where its gpus are now; None for an evaluation of the past.
+    """
+    cohorts = {cohort: evaluation.cohorts[cohort] for cohort in evaluation.cohorts if is_judged(cohort.roof)}
+    counted = {
+        cohort: [member for member in members if member.in_window] or members for cohort, members in cohorts.items()
+    }
+    quantiles = {cohort: percentiles([member.value for member in own]) for cohort, own in counted.items()}
+    peers = {cohort: distribution_of(quantiles[cohort], len(own)) for cohort, own in counted.items()}
+    betas = {
+        cohort: {member.gpu_id: member.value for member in members}
+        for cohort, members in cohorts.items()
+        if cohort.roof.kind == "memory"
+    }
+    order = sorted(counted, key=cohort_order)
+    return FleetFigures(
+        ridges=tuple(
+            _fleet_ridge(cohort, peers[cohort], _pairs(cohort, counted[cohort], betas), device_name)
+            for cohort in order
+            if cohort.roof.kind == "compute"
+        ),
+        bandwidths=tuple(_fleet_bandwidth(cohort, peers[cohort], device_name) for cohort in order if cohort in betas),
+        cohorts=tuple(
+            CohortFigures(
+                roof=roof_name(cohort.roof),
+                unit=unit_of(cohort.roof),
+                conditions=cohort.conditions,
+                peers=peers[cohort],
+                quantiles=quantiles[cohort],
+            )
+            for cohort in order
+        ),
+        clusters=None if there is None else tuple(_cluster_figures(own, evaluation) for own in there),
+    )
+
+
+def filtered_figures(figures: FleetFigures, only: Filter) -> _Fleet:
+    """Those of the figures that a filter takes."""
+    return (
+        tuple(own for own in figures.ridges if only.takes_roof(own)),
+        tuple(own for own in figures.bandwidths if only.takes_roof(own)),
+    )
+
+
+def peers_of(figures: FleetFigures) -> dict[Cohort, Distribution]:
+    """What a gpu is compared with in each cohort."""
+    return {Cohort(_roof_key(own), own.conditions): own.peers for own in figures.cohorts}
+
+
+def _roof_key(own: CohortFigures) -> RoofKey:
+    return RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
+
+
+def _pairs(
+    pi: Cohort, members: Iterable[Member], betas: Mapping[Cohort, Mapping[str, float]]
+) -> Iterator[tuple[float, float | None]]:
+    """Rate of each gpu, and its bandwidth that goes best with it (`compare.ridge.misfit`)."""
+    fits = {beta: fit for beta in betas if (fit := misfit(pi, beta)) is not None}
+    ranked = [[betas[beta] for beta in fits if fits[beta] == fit] for fit in sorted(set(fits.values()))]
+    for member in members:
+        gpu_id, found = member.gpu_id, None
+        for equal in ranked:
+            found = max((own[gpu_id] for own in equal if gpu_id in own), default=None)
+            if found is not None:
+                break
+        yield member.value, found
+
+
+def _cluster_figures(there: ClusterGpus, evaluation: Evaluation) -> ClusterFigures:
+    counts = Counter(evaluation.states[gpu_id].state for gpu_id in there.identities if gpu_id in evaluation.states)
+    verdicts: dict[State, int] = {state: counts[state] for state in STATES if counts[state]}
+    return ClusterFigures(
+        cluster=there.cluster,
+        gpus=len(there.identities),
+        nodes=there.nodes,
+        newest_report=there.newest_report,
+        verdicts=verdicts,
+    )
+
+
+def _fleet_ridge(
+    cohort: Cohort, pi: Distribution, pairs: Iterable[tuple[float, float | None]], device_name: str
+) -> FleetRidge:
+    fitting = [(own, beta) for own, beta in pairs if beta is not None]
+    beta = _distribution_or_none([beta for _, beta in fitting])
+    published = published_roofs(device_name, cohort.roof.dtype, cohort.conditions)
+    return FleetRidge(
+        dtype=cohort.roof.dtype,
+        out_dtype=cohort.roof.out_dtype,
+        fast_accumulation=cohort.roof.fast_accumulation,
+        regime=cohort.roof.regime,
+        kernel=cohort.roof.kernel,
+        conditions=cohort.conditions,
+        peers=pi.n,
+        note=too_few(pi.n),
+        pi_tflops=pi,
+        beta_gbps=beta,
+        ridge_flop_per_byte=_distribution_or_none([ridge_flop_per_byte(*pair) for pair in fitting]),
+        published=published,
+        pi_share_of_published=_share(pi, published.pi_tflops),
+        beta_share_of_published=_share(beta, published.beta_gbps),
+    )
+
+
+def _fleet_bandwidth(cohort: Cohort, beta: Distribution, device_name: str) -> FleetBandwidth:
+    published = published_beta_gbps(device_name, cohort.conditions)
+    return FleetBandwidth(
+        dtype=cohort.roof.dtype,
+        regime=cohort.roof.regime,
+        kernel=cohort.roof.kernel,
+        conditions=cohort.conditions,
+        peers=beta.n,
+        note=too_few(beta.n),
+        beta_gbps=beta,
+        published_beta_gbps=published,
+        share_of_published=_share(beta, published),
+    )
+
+
+def _distribution_or_none(values: Sequence[float]) -> Distribution | None:
+    return distribution(values) if values else None
+
+
+def _share(measured: Distribution | None, published: float | None) -> float | None:
+    return None if measured is None or published is None else measured.median / published
