@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from fastapi import Depends, FastAPI
@@ -17,6 +17,7 @@ from fleetridge_server.access.known_tokens import KnownTokens
 from fleetridge_server.access.open_server import is_loopback
 from fleetridge_server.access.permission import require_scope
 from fleetridge_server.access.rates import Buckets, Rate
+from fleetridge_server.access.request_watch import RequestWatch
 from fleetridge_server.access.uses import Uses, writing_uses
 from fleetridge_server.api import (
     alerts,
@@ -34,18 +35,21 @@ from fleetridge_server.api import (
 )
 from fleetridge_server.api.description import install_description, operation_id
 from fleetridge_server.api.head import HeadAsGet
+from fleetridge_server.background import Task, in_background
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluating.schedule import Schedule, evaluating
+from fleetridge_server.evaluating.schedule import Schedule, evaluation_task
 from fleetridge_server.ingest.body import WaitingBodies
-from fleetridge_server.keeping.daily import Daily, keeping
-from fleetridge_server.notifying.notifier import notifying
-from fleetridge_server.notifying.target import target_of
+from fleetridge_server.keeping.daily import Daily, daily_task
+from fleetridge_server.notifying.notifier import notification_task
+from fleetridge_server.notifying.target import Target, target_of
+from fleetridge_server.own_metrics import OwnMetrics
 from fleetridge_server.pages.problem_pages import ProblemPages
 from fleetridge_server.pages.routes import ROUTERS as PAGES
 from fleetridge_server.problems import install_handlers
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
+from fleetridge_server.store.report_writer import ReportWriter
 from fleetridge_server.store.schema import check_schema
 
 _DESCRIPTION = "Keeps the rooflines of a fleet's GPUs and says which one is slower than its peers."
@@ -63,6 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
         SchemaError: the database does not have this server's schema.
     """
     target = target_of(settings)
+    own_metrics = OwnMetrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -73,19 +78,17 @@ def create_app(settings: Settings) -> FastAPI:
             await anyio.to_thread.run_sync(_analyze, database)
             anyio.to_thread.current_default_thread_limiter().total_tokens = READ_THREADS
             app.state.database = database
+            own_metrics.watch_pool(database.engine.pool)
             app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
             app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
+            app.state.report_writer = ReportWriter(database)
             app.state.known_tokens = KnownTokens(database, time.monotonic)
             app.state.uses = Uses(database, app.state.writers)
             app.state.waiting_bodies = WaitingBodies()
             app.state.sign_ins = Buckets(FAILURES, time.monotonic)
             app.state.is_https = settings.url_for_people.startswith("https:")
             app.state.metrics_of_every_gpu = settings.metrics_of_every_gpu
-            with (
-                _evaluations(settings, database),
-                notifying(database, target, public_url=settings.url_for_people),
-                keeping(Daily(settings.database_url, settings.documents_days)),
-            ):
+            with in_background(_tasks(settings, database, own_metrics, target)):
                 async with writing_uses(app.state.uses):
                     yield
             await anyio.to_thread.run_sync(_analyze, database)
@@ -105,6 +108,8 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=operation_id,
         separate_input_output_schemas=False,  # a report is the same on its way in and out
     )
+    app.state.is_ending = False
+    app.state.own_metrics = own_metrics
     _add_layers(app, settings)
     _add_routes(app)
     install_description(app)
@@ -115,6 +120,7 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     # The last is the first to be called.
     app.add_middleware(Guard, rules=_door_rules(settings))
     app.add_middleware(ProblemPages)
+    app.add_middleware(RequestWatch, metrics=app.state.own_metrics)
     app.add_middleware(HeadAsGet)
     app.add_middleware(AnswerHeaders)
     install_handlers(app)
@@ -148,10 +154,13 @@ def _door_rules(settings: Settings) -> DoorRules:
     )
 
 
-def _evaluations(settings: Settings, database: Database) -> AbstractContextManager[None]:
-    if not settings.evaluate:
-        return nullcontext()
-    return evaluating(Schedule(Evaluator(database, settings.measured_every), settings.evaluate_every))
+def _tasks(settings: Settings, database: Database, own_metrics: OwnMetrics, target: Target | None) -> Iterator[Task]:
+    if settings.evaluate:
+        evaluator = Evaluator(database, settings.measured_every)
+        yield evaluation_task(Schedule(evaluator, settings.evaluate_every, own_metrics.note_evaluation))
+    if target is not None:
+        yield notification_task(database, target, public_url=settings.url_for_people)
+    yield daily_task(Daily(settings.database_url, settings.documents_days))
 
 
 def _analyze(database: Database) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
@@ -19,7 +21,7 @@ import fleetridge
 from fleetridge.report.identity import DEFAULT_CLUSTER, Node
 from fleetridge.strict_json import as_printable
 from fleetridge_server.access.cli import TokenUseError, add_token_command
-from fleetridge_server.access.log_lines import LineFormatter
+from fleetridge_server.access.log_lines import LogFormat, is_logged_as_json, logs_to
 from fleetridge_server.evaluating.cli import UnknownDeviceError, add_evaluate
 from fleetridge_server.expecting.cli import add_inventory
 from fleetridge_server.importing.csv_import import Import, Tally
@@ -39,7 +41,8 @@ from fleetridge_server.store import schema
 from fleetridge_server.store.database import DatabaseUrlError, open_database, shown_url
 from fleetridge_server.store.document_months import MonthsBusyError
 from fleetridge_server.store.file_lock import ServedAlreadyError, sole_server
-from fleetridge_server.store.schema import SchemaError, check_schema
+from fleetridge_server.store.rights import RightsError, check_rights, told_of_owner
+from fleetridge_server.store.schema import SchemaError, UnknownRevisionError, check_schema
 from fleetridge_server.store.tokens import TokenNameError, UnknownTokenError, is_any_token
 from fleetridge_server.store.writing import LostRaceError
 
@@ -47,28 +50,43 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 _FAILURES = (
     SchemaError, ServedAlreadyError, StartError, LostRaceError, PostingError, BackupError, CopyError, MonthsBusyError,
+    RightsError,
 )  # fmt: skip
 _MISUSES = (
     DatabaseUrlError, ListenError, HeaderError, UnknownDeviceError, PlanError, AddressError, WebhookError,
-    TokenNameError, TokenUseError, UnknownTokenError,
+    TokenNameError, TokenUseError, UnknownTokenError, UnknownRevisionError,
 )  # fmt: skip
+
+
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     options = _parser().parse_args(arguments)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every start that there was nothing to do
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every call, with its address
+    with logs_to(sys.stderr, log_format=_log_format(options), environ=os.environ):
+        return _carried_out(options)
+
+
+def _log_format(options: argparse.Namespace) -> LogFormat:
+    """As the option says, else the variable; a word that is none is refused with the other settings."""
+    named = getattr(options, "log_format", None) or os.environ.get("FLEETRIDGE_LOG_FORMAT")
+    return next((known for known in get_args(LogFormat) if known == named), "auto")
+
+
+def _carried_out(options: argparse.Namespace) -> int:
     try:
         settings = _settings(options)
         code: int = options.command(options, settings)
+        sys.stdout.flush()  # here, where it is known what to do if nobody reads it
     except _MISUSES as error:
         return _say(str(error), USAGE)
     except _FAILURES as error:
         return _say(str(error), FAILED)
+    except BrokenPipeError:
+        # Whoever read what was printed has gone; Python would say so once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except OSError as error:
         return _say(f"cannot open {error.filename}: {error.strerror}", USAGE)
     except DBAPIError as error:
@@ -95,9 +113,20 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         help="listen beyond this machine without any token, although everyone there may read and write",
     )
+    serving.add_argument(
+        "--log-format",
+        choices=get_args(LogFormat),
+        help="logs for people (text) or for programs (json, one object a line); auto is json in a pod without a "
+        "terminal (default: auto)",
+    )
     serving.set_defaults(command=_serve)
 
     migrating = commands.add_parser("migrate", parents=[database], help="bring the database up to date")
+    migrating.add_argument(
+        "--to",
+        metavar="REVISION",
+        help="bring it to this schema instead of the newest; what an older one has no place for is lost",
+    )
     migrating.set_defaults(command=_migrate)
 
     importing = commands.add_parser(
@@ -144,14 +173,19 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         if options.migrate:
             schema.migrate(settings.database_url)
         _require_schema(settings)
+        _require_rights(settings)
         require_safe_host(settings, has_token=_has_token(settings))
         serve(settings, on_ready=lambda address: print(f"fleetridge-server listens on {address}", flush=True))
     return DONE
 
 
-def _migrate(_options: argparse.Namespace, settings: Settings) -> int:
-    schema.migrate(settings.database_url)
-    print(f"{shown_url(settings.database_url)} is up to date")
+def _migrate(options: argparse.Namespace, settings: Settings) -> int:
+    if options.to is None:
+        schema.migrate(settings.database_url)
+        print(f"{shown_url(settings.database_url)} is up to date")
+    else:
+        schema.move(settings.database_url, options.to)
+        print(f"{shown_url(settings.database_url)} has schema {options.to}")
     return DONE
 
 
@@ -197,6 +231,17 @@ def _require_schema(settings: Settings) -> None:
         database.close()
 
 
+def _require_rights(settings: Settings) -> None:
+    database = open_database(settings.database_url)
+    try:
+        check_rights(database.engine)
+        lacking = told_of_owner(database.engine)
+    finally:
+        database.close()
+    if lacking is not None:
+        _log.warning("%s", lacking)
+
+
 def _say_bad(row: BadRow) -> None:
     for error in row.errors:
         print(f"line {row.line}: {f'{error.field}: ' if error.field else ''}{error.problem}", file=sys.stderr)
@@ -210,7 +255,10 @@ def _database_trouble(error: DBAPIError, settings: Settings) -> str:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"fleetridge-server: {sentence}", file=sys.stderr)
+    if is_logged_as_json():
+        _log.error("%s", sentence)
+    else:
+        print(f"fleetridge-server: {sentence}", file=sys.stderr)
     return code
 
 

@@ -18,6 +18,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 # A head is some hundred bytes, one packet. Longer than any network needs to send it again a few times.
 HEAD_TIMEOUT_S = 10
 
+# Answers that wait for their reader: one of 16 MiB over a line of 2.2 Mbit/s, as bodies on their way in.
+READER_TIMEOUT_S = 60
+
 # After the signal to end: a body of full size over a line of 30 Mbit/s, and well inside the grace of `serving`.
 ENDING_TIMEOUT_S = 5
 
@@ -67,8 +70,10 @@ class BoundedConnection(H11Protocol):
     """
     One connection whose client has to keep moving.
 
-    A head has to come within HEAD_TIMEOUT_S. Where there are as many connections as this process has files for, the one
-    that has had no request in hand for the longest time makes room for the next.
+    A head has to come within HEAD_TIMEOUT_S, and what waits to be sent has to be read on within READER_TIMEOUT_S.
+
+    Where there are as many connections as this process has files for, the one that has had no request in hand for the
+    longest time makes room for the next.
 
     Attributes:
         idle_since_s: when it began to wait for a head, by the event loop's clock.
@@ -78,6 +83,7 @@ class BoundedConnection(H11Protocol):
     idle_since_s = 0.0
     is_cut = False
     _head_timer: asyncio.TimerHandle | None = None
+    _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Begin to wait for a head."""
@@ -95,8 +101,20 @@ class BoundedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
         self._stop_watching()
+        self._stop_waiting_for_reader()
         if self in self.connections:  # it was not refused
             super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin to wait for a reader who is behind."""
+        super().pause_writing()
+        if self._reader_timer is None:
+            self._reader_timer = self.loop.call_later(READER_TIMEOUT_S, self.cut)
+
+    def resume_writing(self) -> None:
+        """Go on with a reader who has caught up."""
+        super().resume_writing()
+        self._stop_waiting_for_reader()
 
     def shutdown(self) -> None:
         """End in good order, or without it where the client does not do its part in time."""
@@ -124,6 +142,11 @@ class BoundedConnection(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
     def _makes_room(self) -> bool:
         others = [other for other in self.connections if isinstance(other, BoundedConnection)]

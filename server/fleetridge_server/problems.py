@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from fleetridge_server.access.answer_headers import common_headers
 from fleetridge_server.access.request_id import current_request_id
@@ -155,12 +156,27 @@ async def _on_invalid_request(_request: Request, error: Exception) -> JSONRespon
     return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
 
 
-async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 # what it is registered for
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        detail = "the body is not JSON in UTF-8"
+        return answer_to(ProblemError(422, "not_json", "The body is not JSON", detail))
     status = error.status_code
+    headers = {"Allow": _methods_at(request)} if status == HTTPStatus.METHOD_NOT_ALLOWED else error.headers
     title = _TITLES.get(status, HTTPStatus(status).phrase)
     detail = f"{title}; /openapi.json lists what there is" if status in _TITLES else str(error.detail)
-    return answer_to(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=error.headers))
+    return answer_to(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=headers))
+
+
+def _methods_at(request: Request) -> str:
+    """Methods that an address takes; it can have several routes, of which the framework names the first one's."""
+    routes, scope = request.app.router.routes, request.scope
+    taken = [
+        method
+        for method in ("GET", "POST", "DELETE")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join([*taken, "HEAD"] if "GET" in taken else taken)
 
 
 async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
@@ -170,8 +186,15 @@ async def _on_database_error(_request: Request, error: Exception) -> JSONRespons
     return answer_to(problem)
 
 
-async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
+def unexpected() -> ProblemError:
+    """Problem 500: an error of our own, of whose inside nobody is told."""
     detail = "the server met an error of its own; its log has the particulars under the request's id"
+    return ProblemError(500, "internal_error", "Internal error", detail)
+
+
+async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
     # This answer goes out by a way of the framework's own, past whatever adds headers to the others.
     headers = {name.decode(): value.decode() for name, value in common_headers()}
-    return answer_to(ProblemError(500, "internal_error", "Internal error", detail, headers=headers))
+    problem = unexpected()
+    problem.headers.update(headers)
+    return answer_to(problem)

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from fleetridge_server.access.open_server import is_loopback
 from fleetridge_server.app import create_app
 from fleetridge_server.connections import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
 
-# Below the 30 s that Kubernetes and systemd leave a process to end.
-_GRACE_S = 20
+# For calls that are in hand at the end. With the default time to drain before and the farewell of tasks after it, it
+# stays below the 30 s that Kubernetes leaves a process to end.
+_GRACE_S = 15
+
+# Two rounds of a proxy that asks every two seconds whether the server is ready.
+_DRAIN_S = 5.0
 
 # As many connections as wait when a fleet's timers fire in the same second.
 _BACKLOG = 2048
+
+_log = logging.getLogger(__name__)
 
 
 class ListenError(RuntimeError):
@@ -35,6 +44,9 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
     """
     Serve until a signal ends it; calls that are in hand are finished.
 
+    Upon SIGTERM the server is no longer ready, and goes on for `settings.drain`; then it takes no more connections and
+    finishes what it has in hand. SIGINT, or a second signal, leaves the first part out.
+
     Args:
         settings: the database has this server's schema, and `require_safe_host` let the address pass.
         on_ready: is told the address once calls are answered.
@@ -46,7 +58,11 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
     """
     raise_file_limit()
     with _listening(settings) as listener:
-        server = _Server(_config(settings), on_ready=lambda: on_ready(_address(listener)))
+        server = _Server(
+            create_app(settings),
+            on_ready=lambda: on_ready(_address(listener)),
+            drain_s=drain_time_s(settings),
+        )
         # uvicorn takes these signals, finishes in good order, and raises them once more for what was there before it.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: sys.exit(0))
@@ -74,21 +90,45 @@ def require_safe_host(settings: Settings, *, has_token: bool) -> None:
         )
 
 
+def drain_time_s(settings: Settings) -> float:
+    """How long to go on after SIGTERM, in seconds: as the settings say, else what proxies need that may be there."""
+    if settings.drain is not None:
+        return settings.drain.total_seconds()
+    return 0.0 if is_loopback(settings.host) else _DRAIN_S
+
+
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, *, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: FastAPI, *, on_ready: Callable[[], None], drain_s: float) -> None:
+        super().__init__(_config(app))
+        self._app = app
         self._on_ready = on_ready
+        self._drain_s = drain_s
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(AcceptTrouble())
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(AcceptTrouble())
         await super().startup(sockets=sockets)
         if self.started:
             self._on_ready()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to end, between any two steps of the program."""
+        may_drain = sig == signal.SIGTERM and self.started and not self._app.state.is_ending
+        self._app.state.is_ending = True
+        if may_drain and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drain, sig)
+        else:
+            super().handle_exit(sig, frame)
 
-def _config(settings: Settings) -> uvicorn.Config:
+    def _drain(self, sig: int) -> None:
+        _log.info("no longer ready; ending in %g s", self._drain_s)
+        asyncio.get_running_loop().call_later(self._drain_s, super().handle_exit, sig, None)
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(settings),
+        app,
         lifespan="on",
         loop="asyncio",  # the one whose trouble with connections `connections` knows
         http=BoundedConnection,

@@ -8,14 +8,28 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from fleetridge_server.access.log_lines import LogFormat
 from fleetridge_server.evaluating.schedule import EVERY
 from fleetridge_server.store.database import DEFAULT_URL
 
 ENV_PREFIX = "FLEETRIDGE_SERVER_"
+
+
+def _seconds_or_as_it_is(value: object) -> object:
+    """A plain number in a variable is one of seconds; pydantic takes it from numbers alone."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_seconds_or_as_it_is)]
+"""A time between, written as seconds or in ISO 8601."""
 
 
 class Settings(BaseSettings):
@@ -30,6 +44,9 @@ class Settings(BaseSettings):
         calls_per_s: `FLEETRIDGE_SERVER_CALLS_PER_S`: calls that one token, or without tokens one address, may make each
             second in the long run; 0 for as many as it likes.
         calls_at_once: `FLEETRIDGE_SERVER_CALLS_AT_ONCE`: calls that it may make at once after a pause.
+        log_format: `FLEETRIDGE_LOG_FORMAT`, as the agent's.
+        drain: `FLEETRIDGE_SERVER_DRAIN`: for how long the server goes on after SIGTERM, no longer ready, so that
+            proxies send to others. Some seconds by default, none where only this machine is served.
         evaluate: `FLEETRIDGE_SERVER_EVALUATE`: whether this server says of gpus how they do; of several that share a
             database one does at a time.
         evaluate_every: `FLEETRIDGE_SERVER_EVALUATE_EVERY`: longest time between two evaluations of a device.
@@ -46,7 +63,7 @@ class Settings(BaseSettings):
             although they are not on the public internet.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True)
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, populate_by_name=True)
 
     database_url: str = Field(
         DEFAULT_URL,
@@ -72,11 +89,23 @@ class Settings(BaseSettings):
         ge=1,
         description="Calls that it may make at once after a pause.",
     )
+    log_format: LogFormat = Field(
+        "auto",
+        validation_alias="fleetridge_log_format",  # one variable for agent and server
+        description="Logs for people (text) or for programs (json); auto is json in a pod without a terminal.",
+    )
+    drain: Duration | None = Field(
+        None,
+        ge=timedelta(0),
+        le=timedelta(minutes=1),
+        description="How long the server goes on after SIGTERM, no longer ready, so that proxies send elsewhere; by "
+        "default 5 s, and not at all where only this machine is served.",
+    )
     evaluate: bool = Field(default=True, description="Say of gpus how they do, soon after reports arrive.")
-    evaluate_every: timedelta = Field(
+    evaluate_every: Duration = Field(
         EVERY, ge=timedelta(minutes=1), description="Longest time between two evaluations of a device, as in PT1H."
     )
-    measured_every: timedelta | None = Field(
+    measured_every: Duration | None = Field(
         None, gt=timedelta(0), description="How often each gpu should be measured, as in P1D; by default nobody says."
     )
     metrics_of_every_gpu: bool = Field(

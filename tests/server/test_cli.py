@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +11,7 @@ from sqlalchemy import func, select, text
 import fleetridge
 from fleetridge_server import cli
 from fleetridge_server.store.models import Report
+from fleetridge_server.store.schema import check_drift
 from support.csv_fleet import HEADER, survey
 
 if TYPE_CHECKING:
@@ -38,6 +41,15 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ended.value.code == 0
     assert capsys.readouterr().out.strip() == f"fleetridge-server {fleetridge.__version__}"
+
+
+def test_a_reader_that_has_gone_is_no_news(tmp_path: Path) -> None:
+    """As under `| head`."""
+    command = f"{sys.executable} -m fleetridge_server.cli migrate --database-url sqlite:///{tmp_path}/f.db | true"
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert "pipe" not in ended.stderr.lower()
+    assert (tmp_path / "f.db").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["dance"], ["import"], ["serve", "--port", "x"]])
@@ -221,3 +233,35 @@ def test_an_import_that_the_database_stops_says_how_far_it_came(
     assert "cannot use the database" in err
     with database.reading() as session:
         assert session.scalar(select(func.count()).select_from(Report)) == 0
+
+
+def test_a_database_goes_to_the_schema_that_is_named_and_back_to_the_newest(
+    empty_database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Up and down by the same option; a rollback needs no line of Python."""
+    arguments = ["--database-url", empty_database_url]
+    moves = [run(capsys, "migrate", *arguments, "--to", revision) for revision in ("0003", "0001", "0002")]
+
+    refused = run(capsys, "serve", *arguments)
+    back = run(capsys, "migrate", *arguments)
+
+    assert [code for code, _, _ in moves] == [0, 0, 0]
+    assert [said.rpartition(" ")[2] for _, said, _ in moves] == ["0003", "0001", "0002"]
+    assert "the database has schema 0002" in refused[2]
+    assert back[1].endswith("is up to date")
+    check_drift(empty_database_url)
+
+
+@pytest.mark.parametrize("revision", ["base", "head", "-1", "9999", ""])
+def test_a_schema_that_there_is_not_is_refused_with_those_that_there_are(
+    empty_database_url: str, capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    """And nothing changes: a slip of the fingers must not take every table away."""
+    arguments = ["--database-url", empty_database_url]
+    run(capsys, "migrate", *arguments)
+
+    code, _, said = run(capsys, "migrate", *arguments, f"--to={revision}")
+
+    assert code == 2
+    assert "0001, 0002, 0003" in said
+    check_drift(empty_database_url)

@@ -28,11 +28,11 @@ async def answer_alive(_scope: Any, _receive: Any, send: Callable[[Any], Awaitab
     await send({"type": "http.response.body", "body": b"alive"})
 
 
-def talk(conversation: Callable[[Callable[[], Awaitable[Client]]], Awaitable[bytes]]) -> bytes:
+def talk(conversation: Callable[[Callable[[], Awaitable[Client]]], Awaitable[bytes]], app: Any = answer_alive) -> bytes:
     """What a conversation with such a server ends with; it is given a way to connect."""
 
     async def served() -> bytes:
-        config = uvicorn.Config(answer_alive, lifespan="off", log_config=None)
+        config = uvicorn.Config(app, lifespan="off", log_config=None)
         config.load()
         protocol = partial(BoundedConnection, config=config, server_state=ServerState(), app_state={})
         server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
@@ -80,6 +80,30 @@ def test_a_second_head_that_stops_halfway_ends_the_connection(monkeypatch: pytes
         return first + rest
 
     assert talk(conversation).endswith(b"alive")
+
+
+@pytest.mark.parametrize("reads_a_little", [False, True])
+def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch, reads_a_little: bool) -> None:
+    """Also where a few bytes are read now and then; its memory is given back."""
+    monkeypatch.setattr(connections, "READER_TIMEOUT_S", 0.3)
+    answered = asyncio.Event()
+
+    async def answer_endlessly(_scope: Any, _receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * (64 * 1024**2)})
+        answered.set()
+
+    async def conversation(connect: Callable[[], Awaitable[Client]]) -> bytes:
+        reader, writer = await connect()
+        writer.write(HEAD)
+        while reads_a_little and not answered.is_set():
+            await reader.read(10)
+            await asyncio.sleep(0.01)
+        await answered.wait()
+        writer.close()
+        return b"the server went on"
+
+    assert talk(conversation, answer_endlessly) == b"the server went on"
 
 
 def test_whoever_waits_longest_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import time
 from contextlib import ExitStack
+from datetime import timedelta
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -11,12 +13,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from fleetridge_server.serving import ListenError, require_safe_host
+from fleetridge_server.serving import ListenError, drain_time_s, require_safe_host
 from fleetridge_server.settings import Settings
 from support.reports import make_report
 from support.server_process import server_process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.databases import PostgresDatabases, SqliteDatabases
 
 TIMEOUT_S = 30
@@ -56,6 +60,43 @@ def test_a_call_that_is_in_hand_is_finished(sqlite_databases: SqliteDatabases) -
     assert waiting.startswith(b"HTTP/1.1 100")
     assert answer.startswith(b"HTTP/1.1 201")
     assert code == 0
+
+
+def test_a_server_that_is_told_to_end_is_first_not_ready_and_answers_on(sqlite_databases: SqliteDatabases) -> None:
+    """So that proxies send elsewhere before it takes no more connections; a second signal ends the wait."""
+    url = sqlite_databases.create(migrated=True)
+    with server_process(url, environment={"FLEETRIDGE_SERVER_DRAIN": "60"}) as server:
+        with httpx.Client(base_url=server.address(), timeout=TIMEOUT_S) as client:
+            before = client.get("/readyz")
+            server.process.terminate()
+            after = _until(lambda: client.get("/readyz"), lambda answer: answer.status_code != 200)
+            stored = httpx.post(f"{client.base_url}/reports", json=make_report())
+        code = server.stop()
+
+    assert (before.status_code, after.status_code, after.json()["code"]) == (200, 503, "ending")
+    assert after.headers["retry-after"]
+    assert stored.status_code == 201
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "drain_s"),
+    [
+        (Settings(), 0),
+        (Settings(host="0.0.0.0"), 5),  # noqa: S104 # where a proxy may stand before it
+        (Settings(drain=timedelta(seconds=9)), 9),
+    ],
+)
+def test_a_server_drains_where_a_proxy_may_stand_before_it(settings: Settings, drain_s: float) -> None:
+    """Or where it is told to."""
+    assert drain_time_s(settings) == drain_s
+
+
+def _until(ask: Callable[[], httpx.Response], is_enough: Callable[[httpx.Response], bool]) -> httpx.Response:
+    until_s = time.monotonic() + TIMEOUT_S
+    while not is_enough(answer := ask()) and time.monotonic() < until_s:
+        time.sleep(0.01)
+    return answer
 
 
 def test_four_replicas_that_start_at_once_all_come_up(postgres_databases: PostgresDatabases) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import ValidationError
 
 from fleetridge_server.settings import Settings
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_without_any_setting_a_file_and_this_machine_only() -> None:
@@ -49,6 +48,30 @@ def test_links_lead_to_where_people_reach_the_server() -> None:
     """As far as it knows."""
     assert Settings().url_for_people == "http://127.0.0.1:8000"
     assert Settings(public_url="https://fleet.example/").url_for_people == "https://fleet.example"
+
+
+@pytest.mark.parametrize("written", ["900", "900.0", "PT15M", "00:15:00"])
+def test_times_between_are_written_as_seconds_or_in_iso_8601(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """By the same variable."""
+    monkeypatch.setenv("FLEETRIDGE_SERVER_EVALUATE_EVERY", written)
+
+    assert Settings().evaluate_every == timedelta(minutes=15)
+
+
+@pytest.mark.parametrize("written", ["soon", "nan", "-5", "59"])
+def test_a_time_between_that_is_none_or_too_short_is_refused(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """At the start, not an hour later."""
+    monkeypatch.setenv("FLEETRIDGE_SERVER_EVALUATE_EVERY", written)
+
+    with pytest.raises(ValidationError):
+        Settings()
+
+
+def test_logs_are_shaped_by_the_variable_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One variable for both; the command line wins."""
+    monkeypatch.setenv("FLEETRIDGE_LOG_FORMAT", "json")
+
+    assert (Settings().log_format, Settings(log_format="text").log_format) == ("json", "text")
 
 
 def test_times_between_are_written_in_iso_8601(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import floor
 
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.compare.stats import Distribution, distribution
@@ -13,6 +15,7 @@ from fleetridge_server.drawing.legend import Key, legend
 from fleetridge_server.drawing.placing import LINE
 from fleetridge_server.drawing.scales import Axis, nice_step, roomy, written
 from fleetridge_server.drawing.shapes import triangle_down
+from fleetridge_server.drawing.spread import LEAST_COUNT, Spread
 from fleetridge_server.drawing.svg import coordinate as c
 from fleetridge_server.drawing.svg import element, escaped, path, rectangle, words
 
@@ -32,7 +35,7 @@ class DistributionChart:
     One figure of a group.
 
     Attributes:
-        values: of all gpus, in `unit`.
+        values: of all gpus, in `unit`; of those that deserve a look where `crowd` has quantiles and figures of all.
         published: the maker's figure; None where it is not known.
         lowest: value below which a gpu is accused.
         own: value of the gpu that the chart is about; `own_label` says who that is.
@@ -45,13 +48,32 @@ class DistributionChart:
     lowest: float | None = None
     own: float | None = None
     own_label: str = ""
+    crowd: tuple[Spread, Distribution] | None = None
+
+    @property
+    def figures(self) -> Distribution:
+        """Of all gpus."""
+        return distribution(self.values) if self.crowd is None else self.crowd[1]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Lowest and highest value."""
+        return (min(self.values), max(self.values)) if self.crowd is None else (self.crowd[0].bottom, self.crowd[0].top)
+
+    def counts(self, step: float) -> Mapping[int, float]:
+        """Gpus by bin."""
+        if self.crowd is None:
+            return Counter(floor(value / step) for value in self.values)
+        spread = self.crowd[0]
+        found = Counter(floor(value / step) for value in self.values if not spread.covers(value))
+        return {number: gpus + found.pop(number, 0) for number, gpus in spread.counts(step).items()} | found
 
 
 def distribution_svg(chart: DistributionChart, layout: Layout = Layout.WIDE) -> str:
     """Histogram over a box of quartiles (5th and 95th percentiles at its whiskers) and median."""
-    if not chart.values:
+    if not chart.values and chart.crowd is None:
         return empty(chart.title, "No gpu was measured yet.", layout)
-    figures = distribution(chart.values)
+    figures = chart.figures
     top = top_of(chart.title, layout) + LINE
     base = top + _BARS
     axis = _axis(chart, figures, layout)
@@ -68,7 +90,7 @@ def distribution_svg(chart: DistributionChart, layout: Layout = Layout.WIDE) -> 
 
 
 def _axis(chart: DistributionChart, figures: Distribution, layout: Layout) -> Axis:
-    shown = [*chart.values, *(value for value in (chart.published, chart.lowest, chart.own) if value is not None)]
+    shown = [*chart.reach, *(value for value in (chart.published, chart.lowest, chart.own) if value is not None)]
     span = max(_LEAST_SPAN * abs(figures.median), abs(figures.median) * 1e-6)
     low, high = roomy(min(shown), max(shown), least_span=span, share=0.03)
     return Axis(low, high, _SIDE, layout.units - _SIDE)
@@ -76,15 +98,17 @@ def _axis(chart: DistributionChart, figures: Distribution, layout: Layout) -> Ax
 
 def _bars(chart: DistributionChart, axis: Axis, base: float, layout: Layout) -> str:
     step = nice_step((axis.high - axis.low) / _BINS[layout])
-    bins = Counter(int(value // step) for value in chart.values)
+    bins = chart.counts(step)
     most = max(bins.values())
-    return "".join(_bar(number * step, step, bins[number], most, (axis, base, chart.unit)) for number in sorted(bins))
+    drawn = (number for number in sorted(bins) if bins[number] >= LEAST_COUNT)
+    return "".join(_bar(number * step, step, bins[number], most, (axis, base, chart.unit)) for number in drawn)
 
 
-def _bar(low: float, step: float, count: int, most: int, where: tuple[Axis, float, str]) -> str:
+def _bar(low: float, step: float, gpus: float, most: float, where: tuple[Axis, float, str]) -> str:
     axis, base, unit = where
     left, right = axis.at(low), axis.at(low + step)
-    height = max(_LOWEST_BAR, (_BARS - 6) * count / most)
+    height = max(_LOWEST_BAR, (_BARS - 6) * gpus / most)
+    count = round(gpus)
     says = f"{count} gpu{'' if count == 1 else 's'} from {significant(low)} to {quantity(low + step, unit)}"
     bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
     return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))

@@ -40,6 +40,7 @@ _LANE = 18.0
 _LEAST_SPAN = timedelta(hours=12)
 _BETWEEN_NUMBERS = 17.0
 _TICK_WIDTH = 74.0
+_AT_EDGE = 2.0
 
 
 def history_svg(chart: HistoryChart, layout: Layout = Layout.WIDE) -> str:
@@ -63,7 +64,7 @@ def history_svg(chart: HistoryChart, layout: Layout = Layout.WIDE) -> str:
     numbers = _epochs(chart.epochs, times, top, axis_y)
     listed, below = _listed(chart.epochs, axis_y + 1.9 * LINE, layout)
     key, bottom = legend(_keys(chart), below, layout)
-    parts = (_grid(times, panels_top, axis_y), numbers, lane, *panels, failed, listed, key)
+    parts = (_grid(times, panels_top, axis_y, layout), numbers, lane, *panels, failed, listed, key)
     return framed(chart.title, _description(chart), layout, bottom, parts)
 
 
@@ -84,13 +85,13 @@ def _times(moments: Sequence[datetime], layout: Layout) -> Times:
 def _verdicts(marks: Sequence[VerdictMark], times: Times, top: float, layout: Layout) -> tuple[str, float]:
     """Spans with a sign and a word each, where there is room for it."""
     ordered = sorted(marks, key=lambda own: own.at)
-    ends = [times.at(own.at) for own in ordered[1:]] + [times.axis.end]
-    if not ordered:
-        return "", top
+    ends = [*(times.at(own.at) for own in ordered[1:]), times.axis.end][: len(ordered)]
     parts = [
         _span(own, max(times.at(own.at), times.axis.start), end, top, layout)
         for own, end in zip(ordered, ends, strict=True)
     ]
+    if not any(parts):  # the first verdict is of this very moment
+        return "", top
     return words("verdict", 8, top + 12, "fr-tick") + "".join(parts), top + _LANE
 
 
@@ -152,11 +153,17 @@ def _listed(epochs: Sequence[EpochMark], top: float, layout: Layout) -> tuple[st
     return "".join(parts), top + LINE * len(ordered) + 6
 
 
-def _grid(times: Times, top: float, axis_y: float) -> str:
+def _tick(text: str, x: float, y: float, layout: Layout) -> str:
+    """A time below its line, moved so far that it stays on the chart."""
+    last = layout.units - _AT_EDGE - width_of(text) / 2
+    return words(text, min(x, last), y, "fr-tick", "middle")
+
+
+def _grid(times: Times, top: float, axis_y: float, layout: Layout) -> str:
     ticks = times.ticks(max(2, int((times.axis.end - times.axis.start) / _TICK_WIDTH)))
     lines = [f"M{c(x)} {c(top)}V{c(axis_y)}" for x, _ in ticks]
     base = path("fr-axis", [f"M{c(times.axis.start)} {c(axis_y)}H{c(times.axis.end)}"])
-    told = (words(text, x, axis_y + 14, "fr-tick", "middle") for x, text in ticks)
+    told = (_tick(text, x, axis_y + 14, layout) for x, text in ticks)
     return path("fr-grid", lines) + base + "".join(told) + words(f"{times.first:%Y} UTC", 8, axis_y + 14, "fr-tick")
 
 

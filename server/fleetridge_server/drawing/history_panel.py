@@ -12,7 +12,7 @@ from fleetridge.quantities import quantity
 from fleetridge_server.drawing.history_chart import HistoryPanel, HistoryPoint
 from fleetridge_server.drawing.layout import Layout
 from fleetridge_server.drawing.marks import focusable
-from fleetridge_server.drawing.placing import LINE, fitted
+from fleetridge_server.drawing.placing import LINE, fitted, squeezed, width_of
 from fleetridge_server.drawing.scales import Axis, roomy, written
 from fleetridge_server.drawing.shapes import circle, triangle_down
 from fleetridge_server.drawing.svg import coordinate as c
@@ -23,6 +23,10 @@ _PLOT = {Layout.WIDE: 74.0, Layout.NARROW: 66.0}
 _AIR = 12.0
 _RADIUS = 3.2
 _TICKS = 3
+# Left and right of a panel's head, and between its name and its value.
+_MARGINS = 32.0
+# How much wider bold letters are.
+_BOLD = 1.1
 
 # Noise of half a per cent must not fill a panel: its height is always at least this part of the median.
 _LEAST_SPAN = 0.08
@@ -68,13 +72,14 @@ def panel_height(panel: HistoryPanel, layout: Layout) -> float:
 def panel_markup(panel: HistoryPanel, times: Times, top: float, layout: Layout) -> str:
     """Name and newest value, scale, peers, line and points."""
     points = panel.ordered
-    newest = f"newest {quantity(points[-1].value, panel.unit)}" if points else "no reading"
-    spans = element("tspan", {"class": "fr-strong"}, escaped(panel.label))
+    newest = fitted(f"newest {quantity(points[-1].value, panel.unit)}" if points else "no reading", 200)
+    name = squeezed(panel.label, (layout.units - _MARGINS - width_of(newest)) / _BOLD)
+    spans = element("tspan", {"class": "fr-strong"}, escaped(name))
     head = element(
         "text",
         {"x": 8, "y": top + LINE * 0.75, "class": "fr-halo"},
         spans,
-        element("tspan", {"class": "fr-aside"}, escaped(f"  {fitted(newest, 200)}")),
+        element("tspan", {"class": "fr-aside"}, escaped(f"  {newest}")),
     )
     if not points:
         return head

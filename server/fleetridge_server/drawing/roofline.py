@@ -32,7 +32,7 @@ __all__ = [
     "roofline_svg",
 ]
 
-_NARROWEST_LIST, _WIDEST_LIST = 200.0, 380.0
+_NARROWEST_LIST, _WIDEST_LIST = 200.0, 430.0
 _LEADER = 16.0
 # A label that had to move further no longer points at its ridge.
 _FARTHEST = 12.0
@@ -92,13 +92,18 @@ def _list_width(chart: RooflineChart) -> float:
 
 
 def _texts(chart: RooflineChart) -> list[tuple[str, str]]:
-    return [_of_roof(roof) for roof in chart.roofs] + [_of_gpu(*found) for found in curves.slowest(chart)]
+    texts = [_of_roof(roof) for roof in chart.roofs] + [_of_peak(peak) for peak in chart.published_pi]
+    return texts + [_of_gpu(*found) for found in curves.slowest(chart)]
 
 
 def _of_roof(roof: FleetRoof) -> tuple[str, str]:
     regime = "" if roof.regime == "unspecified" else f" {roof.regime}"
     ridge = "" if roof.ridge is None else f", I* {significant(roof.ridge)}"
     return f"{roof.dtype}{regime}", f"{quantity(roof.pi_tflops, 'TFLOP/s')}{ridge}"
+
+
+def _of_peak(peak: PublishedPi) -> tuple[str, str]:
+    return f"{peak.dtype} published", quantity(peak.pi_tflops, "TFLOP/s")
 
 
 def _of_gpu(roof: FleetRoof, own: GpuRoof) -> tuple[str, str]:
@@ -122,14 +127,20 @@ def _rows(chart: RooflineChart, plane: Plane) -> list[_Row]:
         _Row(
             plane.y.at(peak.pi_tflops),
             "fr-line fr-dashed",
-            f"{peak.dtype} published",
-            quantity(peak.pi_tflops, "TFLOP/s"),
+            *_of_peak(peak),
             hue=curves.hue(chart, peak.dtype),
         )
         for peak in chart.published_pi
     ]
     rows += [
-        _Row(plane.y.at(own.pi_tflops), "fr-slow", *_of_gpu(roof, own), hue="fr-ink", gpu=own, roof=_of_roof(roof)[0])
+        _Row(
+            plane.y.at(own.pi_tflops),
+            curves.kind_of(own),
+            *_of_gpu(roof, own),
+            hue="fr-ink",
+            gpu=own,
+            roof=_of_roof(roof)[0],
+        )
         for roof, own in curves.slowest(chart)
     ]
     return sorted(rows, key=lambda row: (row.y, row.name))

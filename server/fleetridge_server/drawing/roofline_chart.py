@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fleetridge.roofline import Bound, ridge_flop_per_byte
+from fleetridge_server.compare.stats import Distribution
 from fleetridge_server.drawing.gpu import DrawnGpu
 
 
@@ -25,7 +26,8 @@ class FleetRoof:
     Attributes:
         dtype: what is multiplied, with its variant where that is unusual; equal words share a colour.
         regime: `burst`, `sustained` or `unspecified`.
-        gpus: all that are behind the medians.
+        gpus: all that are behind the medians; of a large fleet those that deserve a look, or none.
+        pi_spread, beta_spread: of all that are behind the medians, which are bands where they are many.
         ridge_median: median of the gpus' own ridges in FLOP/byte, which answers state; None takes that of the medians.
     """
 
@@ -35,6 +37,8 @@ class FleetRoof:
     beta_gbps: float | None
     gpus: tuple[GpuRoof, ...] = ()
     ridge_median: float | None = None
+    pi_spread: Distribution | None = None
+    beta_spread: Distribution | None = None
 
     @property
     def ridge(self) -> float | None:

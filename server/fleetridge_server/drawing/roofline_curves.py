@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fleetridge_server.compare.stats import Distribution, distribution
+from fleetridge_server.compare.stats import Distribution
 from fleetridge_server.drawing.gpu import DrawnGpu
 from fleetridge_server.drawing.marks import is_noted
 from fleetridge_server.drawing.placing import LINE
 from fleetridge_server.drawing.roofline_chart import FleetRoof, GpuRoof, RooflineChart
 from fleetridge_server.drawing.roofline_plane import Plane
 from fleetridge_server.drawing.svg import coordinate, element, group, path, words
+from fleetridge_server.verdict.state import ACCUSING
 
 # With more gpus their lines are one band to the eye, and too many bytes.
 MOST_LINES = 200
@@ -64,11 +65,8 @@ def along_slope(said: Sequence[str], x: float, y: float, rise: float) -> str:
 
 
 def peers(chart: RooflineChart, plane: Plane) -> str:
-    """Every gpu's roofs, faint; many as bands."""
-    return "".join(
-        group(hue(chart, roof.dtype), _bands(roof, plane) if len(roof.gpus) > MOST_LINES else _lines(roof, plane))
-        for roof in chart.roofs
-    )
+    """Every gpu's roofs, faint; many as bands, of the dtype alone whose gpus are drawn."""
+    return "".join(group(hue(chart, roof.dtype), _peers(roof, plane)) for roof in chart.roofs)
 
 
 def medians(chart: RooflineChart, plane: Plane) -> str:
@@ -111,8 +109,13 @@ def published(chart: RooflineChart, plane: Plane) -> str:
 
 
 def slow(chart: RooflineChart, plane: Plane) -> str:
-    """Roofs of the gpus that lost so much that it shows, over those of their peers."""
-    return path("fr-slow", [_lost(roof, own, plane) for roof, own in slowest(chart)])
+    """Roofs of the gpus that are named, over those of their peers."""
+    return "".join(path(kind_of(own), [_lost(roof, own, plane)]) for roof, own in slowest(chart))
+
+
+def kind_of(own: GpuRoof) -> str:
+    """Class of the line of a gpu that is named: one that nobody accuses is there because the chart is about it."""
+    return "fr-slow" if own.gpu.state in ACCUSING else "fr-own"
 
 
 def _lost(roof: FleetRoof, own: GpuRoof, plane: Plane) -> str:
@@ -142,6 +145,11 @@ def _loss(roof: FleetRoof, own: GpuRoof) -> float:
     return max(losses)
 
 
+def _peers(roof: FleetRoof, plane: Plane) -> str:
+    pi = roof.pi_spread
+    return _bands(pi, roof.beta_spread, plane) if pi is not None and pi.n > MOST_LINES else _lines(roof, plane)
+
+
 def _lines(roof: FleetRoof, plane: Plane) -> str:
     # Gpus whose lines fall on the same tenth of a unit are one line.
     return path("fr-faint", sorted({_whole(own, plane) for own in roof.gpus}))
@@ -153,11 +161,8 @@ def _whole(own: GpuRoof, plane: Plane) -> str:
     return f"{plane.slope(own.pi_tflops, own.beta_gbps)}H{coordinate(plane.right)}"
 
 
-def _bands(roof: FleetRoof, plane: Plane) -> str:
+def _bands(pi: Distribution, beta: Distribution | None, plane: Plane) -> str:
     """Areas between the 5th and the 95th percentile of the gpus' roofs, and between their quartiles."""
-    pi = distribution(own.pi_tflops for own in roof.gpus)
-    betas = [own.beta_gbps for own in roof.gpus if own.beta_gbps is not None]
-    beta = distribution(betas) if betas else None
     areas = (("p95", "p5"), ("q3", "q1"))
     return "".join(_band(_corner(pi, beta, upper, plane), _corner(pi, beta, lower, plane)) for upper, lower in areas)
 

@@ -15,7 +15,7 @@ from fleetridge_server.drawing.placing import LINE, fitted, squeezed, width_of
 from fleetridge_server.drawing.scales import Axis
 from fleetridge_server.drawing.shapes import Look, circle
 from fleetridge_server.drawing.strip_chart import GpuDeviation, Strip, StripChart
-from fleetridge_server.drawing.strip_marks import MOST_DOTS, Lane, crowd, look_on, named, standing_out
+from fleetridge_server.drawing.strip_marks import Lane, crowd, is_crowd, look_on, named, standing_out
 from fleetridge_server.drawing.svg import coordinate, element, escaped, path, rectangle, words
 
 __all__ = ["GpuDeviation", "Strip", "StripChart", "strip_svg"]
@@ -51,7 +51,7 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
 
     A dot for each gpu; above `strip_marks.MOST_DOTS` gpus bars count them, and only those that stand out are dots.
     """
-    strips = [strip for strip in chart.strips if strip.gpus]
+    strips = [strip for strip in chart.strips if strip.count]
     if not strips:
         return empty(chart.title, "No gpu was measured yet.", layout)
     axis = _axis(strips, layout)
@@ -70,7 +70,7 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
 
 
 def _axis(strips: Sequence[Strip], layout: Layout) -> Axis:
-    found = [own.deviation for strip in strips for own in strip.gpus]
+    found = [end for strip in strips for end in strip.reach]
     low = min(_USUAL[0], math.floor(min(found) / _TICK) * _TICK)
     high = min(max(_USUAL[1], math.ceil(max(found) / _TICK) * _TICK), _HIGHEST)
     return Axis(max(low, -1.0), high, _SIDE, layout.units - _SIDE)
@@ -112,7 +112,7 @@ def _head_lines(strip: Strip, layout: Layout) -> list[tuple[str, str]]:
 
 
 def _figures(strip: Strip) -> list[str]:
-    count = len(strip.gpus)
+    count = strip.count
     figures = [f"median {quantity(strip.median, strip.unit)}", f"{count} gpu{'' if count == 1 else 's'}"]
     if strip.limit is not None:
         figures.append(f"limit {signed_percent(-strip.limit)}")
@@ -171,14 +171,12 @@ def _tick(share: float) -> str:
 
 
 def _keys(strips: Sequence[Strip]) -> list[Key]:
-    drawn = (
-        (own, strip) for strip in strips for own in (standing_out(strip) if len(strip.gpus) > MOST_DOTS else strip.gpus)
-    )
+    drawn = ((own, strip) for strip in strips for own in (standing_out(strip) if is_crowd(strip) else strip.gpus))
     looks = {look.word: look for look in (look_on(*found) for found in drawn)}
     keys = [Key(_dot_sample(look), word) for word, look in sorted(looks.items())]
     if any(own.gpu.highlighted for strip in strips for own in strip.gpus):
         keys.append(Key(lambda x, y: circle("fr-own", x, y, 6), "this gpu"))
-    if any(len(strip.gpus) > MOST_DOTS for strip in strips):
+    if any(is_crowd(strip) for strip in strips):
         keys.append(
             Key(
                 lambda x, y: path("fr-bar", [f"M{coordinate(x - 4)} {coordinate(y + 5)}v-10h8v10z"]),
@@ -202,7 +200,7 @@ def _sample(kind: str) -> Sample:
 
 
 def _sentence(strip: Strip) -> str:
-    low, high = min(own.deviation for own in strip.gpus), max(own.deviation for own in strip.gpus)
+    low, high = strip.reach
     noted = sorted((own for own in strip.gpus if is_noted(own.gpu)), key=lambda own: own.deviation)
     said = f"{strip.label}: {', '.join(_figures(strip))}, from {signed_percent(low)} to {signed_percent(high)}."
     worst = ", ".join(f"{own.gpu.label} {signed_percent(own.deviation)}" for own in noted[:5])

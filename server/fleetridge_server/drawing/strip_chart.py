@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fleetridge_server.drawing.gpu import DrawnGpu
+from fleetridge_server.drawing.spread import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Strip:
         limit: loss, as a fraction of the median, beyond which a gpu is accused; None where there is no verdict.
         published: the maker's figure; None where it is not known.
         note: such as why there is no verdict.
+        crowd: deviations of all, where `gpus` are only those of a large fleet that deserve a look.
     """
 
     label: str
@@ -36,6 +38,19 @@ class Strip:
     limit: float | None = None
     published: float | None = None
     note: str = ""
+    crowd: Spread | None = None
+
+    @property
+    def count(self) -> int:
+        """How many gpus it is about."""
+        return len(self.gpus) if self.crowd is None else self.crowd.gpus
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Lowest and highest deviation."""
+        found = [own.deviation for own in self.gpus]
+        found += [] if self.crowd is None else [self.crowd.bottom, self.crowd.top]
+        return min(found), max(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetridge.quantities import quantity, signed_percent
@@ -12,11 +12,12 @@ from fleetridge_server.drawing.marks import Spot, is_noted, mark
 from fleetridge_server.drawing.placing import LINE, Callout, callouts, squeezed, width_of
 from fleetridge_server.drawing.scales import Axis
 from fleetridge_server.drawing.shapes import PEER, Look, circle, look_of
+from fleetridge_server.drawing.spread import LEAST_COUNT, Spread
 from fleetridge_server.drawing.strip_chart import GpuDeviation, Strip
 from fleetridge_server.drawing.svg import coordinate, element, escaped, path, words
 
 # With more gpus dots cover one another, and are too many bytes.
-MOST_DOTS = 200
+_MOST_DOTS = 200
 _MOST_STANDING_OUT = 60
 # An accusation stands until the newest runs lie inside this part of the limit.
 _CLEARED = 0.8
@@ -66,11 +67,21 @@ def _shows_loss(own: GpuDeviation, strip: Strip) -> bool:
     return own.deviation < -strip.limit or (is_noted(own.gpu) and own.deviation < -_CLEARED * strip.limit)
 
 
+def is_crowd(strip: Strip) -> bool:
+    """Whether bars count the gpus of a strip."""
+    return strip.crowd is not None or len(strip.gpus) > _MOST_DOTS
+
+
 def crowd(strip: Strip, found: Sequence[GpuDeviation], lane: Lane) -> str:
     """All gpus of a strip, those that stand out last."""
     apart = {id(own) for own in found}
     others = [own for own in strip.gpus if id(own) not in apart]
-    drawn = _bars(others, lane) if len(strip.gpus) > MOST_DOTS else _dots(others, strip, lane)
+    if strip.crowd is not None:
+        drawn = _whisker(strip.crowd, lane) + _bars(_spread_bins(strip.crowd, lane), lane)
+    elif is_crowd(strip):
+        drawn = _bars(_counted_bins(others, lane), lane)
+    else:
+        drawn = _dots(others, strip, lane)
     return drawn + _dots(sorted(found, key=lambda own: -own.deviation), strip, lane)
 
 
@@ -128,19 +139,38 @@ def _dot(own: GpuDeviation, strip: Strip, lane: Lane, y: float) -> str:
     return mark(own.gpu, says, shape, Spot(x, y, lane.layout.units))
 
 
-def _bars(gpus: Sequence[GpuDeviation], lane: Lane) -> str:
-    """Bars as high as gpus are many; each says how many they are and where."""
+def _counted_bins(gpus: Sequence[GpuDeviation], lane: Lane) -> Mapping[int, float]:
+    """Gpus by bar, of which each is `_BIN` wide."""
     axis = lane.axis
     per_unit = (axis.end - axis.start) / (axis.high - axis.low) / _BIN
-    bins = Counter(int((min(max(own.deviation, axis.low), axis.high) - axis.low) * per_unit) for own in gpus)
+    return Counter(int((min(max(own.deviation, axis.low), axis.high) - axis.low) * per_unit) for own in gpus)
+
+
+def _spread_bins(spread: Spread, lane: Lane) -> Mapping[int, float]:
+    """The same from quantiles; what lies beyond the axis waits at its ends."""
+    axis = lane.axis
+    per_unit = (axis.end - axis.start) / (axis.high - axis.low)
+    parts = tuple((part, (min(max(away, axis.low), axis.high) - axis.low) * per_unit) for part, away in spread.parts)
+    return Spread(spread.gpus, parts).counts(_BIN)
+
+
+def _whisker(spread: Spread, lane: Lane) -> str:
+    """A line from the lowest to the highest gpu; bars are for those between."""
+    start, end = lane.axis.at(spread.bottom), lane.axis.at(spread.top)
+    return path("fr-whisker", [f"M{coordinate(start)} {coordinate(lane.bottom - 1)}H{coordinate(end)}"])
+
+
+def _bars(bins: Mapping[int, float], lane: Lane) -> str:
+    """Bars as high as gpus are many; each says how many they are and where."""
     most = max(bins.values(), default=1)
-    return "".join(_bar(number, bins[number], most, lane) for number in sorted(bins))
+    return "".join(_bar(number, bins[number], most, lane) for number in sorted(bins) if bins[number] >= LEAST_COUNT)
 
 
-def _bar(number: int, count: int, most: int, lane: Lane) -> str:
+def _bar(number: int, gpus: float, most: float, lane: Lane) -> str:
     x = lane.axis.start + number * _BIN
-    height = max(_LOWEST_BAR, (lane.height - 4) * count / most)
+    height = max(_LOWEST_BAR, (lane.height - 4) * gpus / most)
     low, high = (_deviation_at(edge, lane.axis) for edge in (x, x + _BIN))
+    count = round(gpus)
     says = f"{count} gpu{'' if count == 1 else 's'} from {signed_percent(low)} to {signed_percent(high)}"
     bar = [
         f"M{coordinate(x)} {coordinate(lane.bottom)}",

@@ -14,9 +14,7 @@ Attributes = Mapping[str, str | float | None]
 
 def escaped(words: str) -> str:
     """Words for text and attributes: markup escaped, and what XML forbids or a reader cannot see spelled out."""
-    # Most are plain, and a map has half a million characters of them.
-    shown = words if words.isascii() and words.isprintable() else visible(words)
-    return shown.translate(_ESCAPES)
+    return visible(words).translate(_ESCAPES)
 
 
 def coordinate(value: float) -> str:

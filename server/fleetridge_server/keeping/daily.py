@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from sqlalchemy.exc import DBAPIError
-
+from fleetridge_server.background import Task
 from fleetridge_server.keeping.retention import drop_old
 from fleetridge_server.keeping.told import told_dropped
-from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import open_database
 from fleetridge_server.store.document_months import MonthsBusyError, make_months, months_ahead
-from fleetridge_server.store.trouble import trouble
 
 _log = logging.getLogger(__name__)
 
@@ -28,9 +23,6 @@ _log = logging.getLogger(__name__)
 _FIRST_AFTER_S = 60.0
 _EVERY_S = 24 * 3600.0
 _AFTER_TROUBLE_S = 3600.0
-
-# A step of retention takes a fraction of this; on PostgreSQL it may wait longer, and is taken up the next day.
-_LONGEST_JOIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +56,14 @@ class Daily:
             database.close()
 
 
-@contextmanager
-def keeping(daily: Daily) -> Iterator[None]:
-    """Do the daily round in a thread of its own during the block."""
-    end = threading.Event()
-    thread = threading.Thread(target=_follow, args=(daily, end), name="keeper", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join(_LONGEST_JOIN_S)
+def daily_task(daily: Daily) -> Task:
+    """Daily round as a task of the server."""
 
-
-def _follow(daily: Daily, end: threading.Event) -> None:
-    pause_s = _FIRST_AFTER_S
-    while not end.wait(pause_s):
-        pause_s = _EVERY_S
+    def turn(end: threading.Event) -> float:
         try:
             daily.run_once(end)
         except MonthsBusyError as error:
             _log.info("%s", error)
-        except (DBAPIError, DataFileError) as error:
-            _log.warning("retention waits for the database: %s", trouble(error) or type(error).__name__)
-            pause_s = _AFTER_TROUBLE_S
+        return _EVERY_S
+
+    return Task("keeper", "daily work waits", turn, first_after_s=_FIRST_AFTER_S, after_trouble_s=_AFTER_TROUBLE_S)

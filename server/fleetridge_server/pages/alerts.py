@@ -13,7 +13,7 @@ from fleetridge_server.api.alerts import AlertsQuery, read_alerts
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.marks import MarksQuery, read_marks
 from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.pages.asking import query_of
+from fleetridge_server.pages.asking import kept, query_of, written
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.rendering import Frame, html
@@ -51,6 +51,7 @@ class AlertsPage:
     marks: MarkList
     mark_lines: tuple[MarkLine, ...]
     filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    keeps: tuple[tuple[str, str], ...]
     is_filtered: bool
     next_href: str | None
     first_href: str | None
@@ -65,8 +66,7 @@ def get_alerts_page(request: Request, database: OpenDatabase) -> Response:
     links = Links(simulated=query.cluster == SIMULATED)
     answer = read_alerts(database, query)
     marks = read_marks(database, MarksQuery(cluster=SIMULATED if links.simulated else None, limit=_MOST_MARKS))
-    sent = query.model_dump(mode="json", exclude_none=True)
-    given = {name: sent[name] for name in sent if name in query.model_fields_set}
+    given = written(query)
     shown = alerts_page(answer, marks, query, links, given)
     api = links.api("alerts", **given)
     now = datetime.now(timezone.utc)
@@ -89,6 +89,7 @@ def alerts_page(
             ("state", "state", choices(("open", "resolved"), query.state)),
             ("kind", "kind", choices(get_args(AlertKind), query.kind, word=state_word)),
         ),
+        keeps=kept(query, "state", "kind"),
         is_filtered=any(value is not None for value in (query.state, query.kind, query.device)),
         next_href=None if answer.next is None else links.alerts(**others, after=answer.next),
         first_href=links.alerts(**others) if query.after is not None else None,

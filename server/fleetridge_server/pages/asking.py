@@ -12,6 +12,17 @@ from fleetridge_server.problems import FieldError, ProblemError, problem_of
 _QueryT = TypeVar("_QueryT", bound=BaseModel)
 
 
+def written(query: BaseModel) -> dict[str, str | int]:
+    """Parameters that were sent, as they are written in an address."""
+    sent = query.model_dump(mode="json", exclude_none=True)
+    return {name: sent[name] for name in sent if name in query.model_fields_set}
+
+
+def kept(query: BaseModel, *chosen: str) -> tuple[tuple[str, str], ...]:
+    """What a form of filters sends along, so that nothing of an address is lost: all but what is chosen in it."""
+    return tuple((name, str(value)) for name, value in written(query).items() if name not in (*chosen, "after"))
+
+
 def query_of(request: Request, kind: type[_QueryT], **defaults: object) -> _QueryT:
     """
     Parameters of a request; a field of a form that was left empty counts as not sent.

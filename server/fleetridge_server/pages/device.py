@@ -13,22 +13,35 @@ from fleetridge_server.answer.fleet import TROUBLED
 from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.api.comparisons import FACTORS
 from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.devices import RidgeQuery, RidgeRead, read_ridge
+from fleetridge_server.api.devices import RidgeQuery, read_ridge
+from fleetridge_server.api.filters import states_of
 from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.drawing.distribution import distribution_svg
 from fleetridge_server.drawing.inline import inline_chart
 from fleetridge_server.drawing.roofline import roofline_svg
 from fleetridge_server.drawing.strip import strip_svg
-from fleetridge_server.pages.asking import query_of
-from fleetridge_server.pages.device_charts import Subject, distribution_chart, roofline_chart, strip_chart, subject_of
+from fleetridge_server.pages.asking import kept, query_of, written
+from fleetridge_server.pages.compare import factor_words
+from fleetridge_server.pages.device_roofline import roofline_chart
+from fleetridge_server.pages.device_strips import distribution_chart, strip_chart
+from fleetridge_server.pages.device_subject import Subject, subject_of
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.rendering import Frame, html, picture
-from fleetridge_server.pages.words import Choice, StateShown, Tile, choices, gpu_label, loss_words, state_word, tiles
+from fleetridge_server.pages.words import (
+    Choice,
+    StateShown,
+    Tile,
+    choices,
+    few_peers_words,
+    gpu_label,
+    loss_words,
+    state_word,
+    tiles,
+)
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.device_choices import DeviceChoices, device_choices
-from fleetridge_server.store.told import Head, heads
 from fleetridge_server.text.words import differing_conditions
 from fleetridge_server.verdict.state import STATES
 
@@ -71,6 +84,8 @@ class DevicePage:
         dtype: that single charts are about.
         listed: gpus that the filters take, on all pages of the list.
         is_filtered: whether that is not all of them.
+        few_peers: note where there are too few gpus to compare them with each other.
+        never_seen_href: nodes on which gpus of the verdict that is asked for are expected, where none ever reported.
     """
 
     answer: DeviceRidge
@@ -82,6 +97,8 @@ class DevicePage:
     dtype: str | None
     listed: int
     is_filtered: bool
+    few_peers: str
+    never_seen_href: str | None
     filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
     keeps: tuple[tuple[str, str], ...]
     roofline: Picture | None
@@ -128,7 +145,7 @@ def get_device_page(request: Request, database: OpenDatabase, name: str) -> Resp
     with database.reading() as session:
         there = device_choices(session, answer.device.slug, simulated=subject.links.simulated)
     shown = device_page(subject, there, query)
-    api = subject.links.api("devices", answer.device.slug, "ridge", **_given(query))
+    api = subject.links.api("devices", answer.device.slug, "ridge", **written(query))
     frame = Frame(answer.device.name, subject.links, answer.as_of, api, visitor_of(request))
     return html("device.html", frame, shown)
 
@@ -143,7 +160,7 @@ def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> De
         query: what was asked for.
     """
     answer, links, slug = subject.answer, subject.links, subject.answer.device.slug
-    given = _given(query)
+    given = written(query)
     lines = tuple(_line(row, links) for row in answer.gpus)
     troubled = tuple(line for line in lines if line.shown is not None and line.shown.state in TROUBLED)
     others = {name: value for name, value in given.items() if name != "verdict"}
@@ -157,10 +174,12 @@ def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> De
         lines=lines,
         conditions=tuple(differing_conditions(answer.ridges)),
         dtype=subject.dtype,
-        listed=subject.gpus,
+        listed=subject.listed,
         is_filtered=bool(chart_query.keys() - {"cluster", "as_of"}) or query.cluster not in (None, SIMULATED),
+        few_peers=few_peers_words(max((ridge.peers for ridge in answer.ridges), default=0)),
+        never_seen_href=_never_seen(subject, query),
         filters=_filters(there, query, simulated=links.simulated),
-        keeps=() if query.as_of is None else (("as_of", query.as_of.isoformat()),),
+        keeps=kept(query, "dtype", "cluster", "driver", "verdict"),
         roofline=_picture(roofline_svg, roofline_chart(subject), links.device(slug, "roofline.svg", **chart_query))
         if answer.ridges
         else None,
@@ -170,7 +189,7 @@ def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> De
         distribution=None
         if histogram is None
         else _picture(distribution_svg, histogram, links.device(slug, "distribution.svg", **chart_query)),
-        compares=tuple((state_word(by), links.device(slug, "compare", by=by)) for by in (*FACTORS, "cluster")),
+        compares=tuple((factor_words(by), links.device(slug, "compare", by=by)) for by in (*FACTORS, "cluster")),
         next_href=None if answer.next is None else links.device(slug, **{**given, "after": answer.next}),
         first_href=links.device(slug, **{**given, "after": None}) if query.after is not None else None,
         all_href=links.device(slug),
@@ -180,16 +199,15 @@ def device_page(subject: Subject, there: DeviceChoices, query: RidgeQuery) -> De
 
 def _asked(request: Request, database: Database, name: str) -> tuple[RidgeQuery, Subject]:
     query = query_of(request, RidgeQuery)
-    read = read_ridge(database, name, query)
     links = Links(simulated=query.cluster == SIMULATED, as_of=query.as_of)
-    return query, subject_of(read.answer, read.gpus, _heads(database, read), links)
+    return query, subject_of(read_ridge(database, name, query, drawn=True), links)
 
 
-def _heads(database: Database, read: RidgeRead) -> dict[str, Head]:
-    if read.told is None:
-        return {}
-    with database.reading() as session:
-        return heads(session, read.told)
+def _never_seen(subject: Subject, query: RidgeQuery) -> str | None:
+    """Where gpus are expected that are counted and, as they never reported, in no list."""
+    asked = states_of(query.verdict) or frozenset()
+    counted = any(gpus for state, gpus in subject.answer.verdicts.items() if state in asked)
+    return subject.links.nodes(verdict=query.verdict) if counted and not subject.listed else None
 
 
 def _picture(draw: Callable[..., str], chart: _Chart, href: str) -> Picture:
@@ -202,7 +220,7 @@ def _line(row: GpuRow, links: Links) -> GpuLine:
     loss = None if verdict is None else verdict.loss
     if loss is None and worst is not None:
         loss = -worst.deviation
-    unmeasured = "" if row.outcome in (None, "measured") else f"{row.outcome}: {row.reason}"
+    unmeasured = "" if row.outcome in (None, "measured") else f"{row.outcome}: {state_word(row.reason or 'no reason')}"
     return GpuLine(
         row=row,
         label=gpu_label(row.node, row.index, row.gpu_id),
@@ -229,9 +247,3 @@ def _filters(
         ("driver", "driver", choices(there.drivers, query.driver)),
         ("verdict", "verdict", choices(STATES, query.verdict, word=state_word)),
     )
-
-
-def _given(query: RidgeQuery) -> dict[str, str | int | None]:
-    """Parameters that were sent, as they are written in an address."""
-    sent = query.model_dump(mode="json", exclude_none=True)
-    return {name: sent[name] for name in sent if name in query.model_fields_set}

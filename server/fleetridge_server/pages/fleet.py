@@ -16,12 +16,12 @@ from fleetridge_server.api.fleet import FleetQuery, read_fleet
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.drawing.heatmap import heatmap_svg
 from fleetridge_server.drawing.inline import inline_chart
-from fleetridge_server.pages.asking import query_of
+from fleetridge_server.pages.asking import kept, query_of
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.heat import HeatRow, heat_map, heat_rows
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.rendering import Frame, html, picture
-from fleetridge_server.pages.words import Tile, capital, tiles
+from fleetridge_server.pages.words import Choice, Tile, capital, choices, tiles
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_nodes import FleetNode, fleet_nodes, node_names
 from fleetridge_server.store.places import device_counts
@@ -46,6 +46,8 @@ class FleetPage:
         heat: markup of the map; empty where an earlier time was asked for.
         nodes: all that there are; rows are left out where they are too many.
         simulated_href: a made-up fleet to look at, where there is one and nothing else.
+        clusters: to choose from; () where there is no choice.
+        unknown_cluster: that was asked for and has nothing, while others have.
     """
 
     answer: FleetAnswer
@@ -59,7 +61,11 @@ class FleetPage:
     heat_href: str
     heat_rows: tuple[HeatRow, ...]
     nodes: int
+    nodes_href: str
     simulated_href: str | None
+    clusters: tuple[Choice, ...]
+    keeps: tuple[tuple[str, str], ...]
+    unknown_cluster: str
     server: str
 
     @property
@@ -79,6 +85,8 @@ def get_fleet_page(request: Request, database: OpenDatabase) -> Response:
         _nodes(database, query),
         links,
         cluster=query.cluster,
+        clusters=() if links.simulated else _clusters(database),
+        keeps=kept(query, "cluster"),
         simulated_href=_simulated_href(database, answer, links),
         server=str(request.base_url),
     )
@@ -100,6 +108,8 @@ def fleet_page(
     links: Links,
     *,
     cluster: str | None = None,
+    clusters: tuple[str, ...] = (),
+    keeps: tuple[tuple[str, str], ...] = (),
     simulated_href: str | None = None,
     server: str = "",
 ) -> FleetPage:
@@ -111,6 +121,8 @@ def fleet_page(
         nodes: with their gpus; none where an earlier time was asked for.
         links: of the page.
         cluster: that was asked for.
+        clusters: that there are.
+        keeps: what the form that chooses among them sends along.
         simulated_href: see `FleetPage`.
         server: address of this server, for the command that posts a first report.
     """
@@ -132,7 +144,11 @@ def fleet_page(
         heat_href=links.of("/ui/fleet/heatmap.svg", **({} if cluster is None else {"cluster": cluster})),
         heat_rows=heat_rows(nodes, links) if len(nodes) <= _MOST_ROWS else (),
         nodes=len(nodes),
+        nodes_href=links.nodes(**({} if cluster is None else {"cluster": cluster})),
         simulated_href=simulated_href,
+        clusters=choices(clusters, cluster) if len(clusters) > 1 else (),
+        keeps=keeps,
+        unknown_cluster=cluster if cluster is not None and clusters and cluster not in clusters else "",
         server=server.rstrip("/"),
     )
 
@@ -146,6 +162,12 @@ def _nodes(database: Database, query: FleetQuery) -> list[FleetNode]:
         return []
     with database.reading() as session:
         return fleet_nodes(session, node_names(session, cluster=query.cluster))
+
+
+def _clusters(database: Database) -> tuple[str, ...]:
+    """All that have nodes or should have them."""
+    with database.reading() as session:
+        return tuple(sorted({name.cluster for name in node_names(session, cluster=None)}))
 
 
 def _simulated_href(database: Database, answer: FleetAnswer, links: Links) -> str | None:

@@ -15,7 +15,6 @@ from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.gpus import GpuQuery, GpuRead, HistoryQuery, read_gpu, read_gpu_history
 from fleetridge_server.api.marks import MarksQuery, read_marks
 from fleetridge_server.api.reports import the_document
-from fleetridge_server.compare.cohort import FEWEST_PEERS
 from fleetridge_server.drawing.history import history_svg
 from fleetridge_server.drawing.inline import inline_chart
 from fleetridge_server.drawing.roofline import roofline_svg
@@ -27,7 +26,7 @@ from fleetridge_server.pages.gpu_charts import gpu_history, gpu_roofline
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.rendering import Frame, attachment, html, picture
 from fleetridge_server.pages.sweep import PointLine, point_lines, points_of
-from fleetridge_server.pages.words import StateShown, gpu_label
+from fleetridge_server.pages.words import StateShown, few_peers_words, gpu_label
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.database import Database
 
@@ -148,7 +147,7 @@ def gpu_page(
         label=gpu_label(answer.node, answer.index, answer.gpu_id),
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
         said=_unjudged(answer) if verdict is None else verdict.text,
-        few_peers=_few_peers(answer),
+        few_peers=few_peers_words(max((ridge.peers for ridge in answer.ridges), default=0)),
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
         drifts=() if verdict is None else tuple(drift_sum(drift) for drift in verdict.drifts),
         roofline="" if roofline is None else inline_chart(roofline_svg, roofline),
@@ -198,18 +197,6 @@ def _history(database: Database, gpu_id: str, query: GpuQuery) -> GpuHistoryAnsw
 
 def _unjudged(answer: GpuAnswer) -> str:
     return answer.evaluation_note or "no verdict yet: the newest evaluation does not know this gpu"
-
-
-def _few_peers(answer: GpuAnswer) -> str:
-    peers = max((ridge.peers for ridge in answer.ridges), default=0)
-    if peers == 1:
-        return (
-            "This is the only gpu of its kind here, so that there is nothing to compare it with but what its maker "
-            f"publishes. From {FEWEST_PEERS} gpus on they are compared with each other."
-        )
-    if 0 < peers < FEWEST_PEERS:
-        return f"Only {peers} gpus of its kind reported; from {FEWEST_PEERS} on they are compared with each other."
-    return ""
 
 
 def _nothing_to_draw() -> ProblemError:

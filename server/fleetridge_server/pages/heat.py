@@ -72,11 +72,13 @@ def _node(node: FleetNode, links: Links) -> HeatNode:
 
 def _cell(gpu: SaidOfGpu, node: str, links: Links) -> HeatCell:
     said = gpu.said
+    # A gpu that is well is part of its node's link.
+    has_page = gpu.is_known and said is not None and said.state != "ok"
     return HeatCell(
         DrawnGpu(
             label=gpu_label(node, gpu.index, gpu.gpu_id),
             state=None if said is None else said.state,
-            href=links.gpu(gpu.gpu_id) if gpu.is_known else None,
+            href=links.gpu(gpu.gpu_id) if has_page else None,
             note="" if said is None or said.reason is None else state_word(said.reason),
         ),
         None if said is None or said.loss is None else -said.loss,

@@ -46,6 +46,10 @@ class Links:
         """A node, which is always shown as it is now."""
         return address(_below("/ui/nodes", name), cluster=cluster)
 
+    def nodes(self, **parameters: _Value) -> str:
+        """All nodes, which are always shown as they are now."""
+        return address("/ui/nodes", **{"cluster": self.cluster, **parameters})
+
     def alerts(self, **parameters: _Value) -> str:
         """The alerts, which are always shown as they are now."""
         return address("/ui/alerts", **{"cluster": self.cluster, **parameters})

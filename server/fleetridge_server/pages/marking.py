@@ -14,13 +14,20 @@ from pydantic import ValidationError
 from fleetridge_server.access.caller import Caller
 from fleetridge_server.access.permission import CurrentCaller, require_place
 from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.marks import MarkRequest, keep_mark, stop_mark
+from fleetridge_server.api.marks import MarkRequest, keep_mark_in, stop_mark
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.pages.forms import form_of, local
 from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.store.database import Database
+from fleetridge_server.store.marks import mark_page
+from fleetridge_server.store.verdict_models import StoredMark
 
 router = APIRouter(include_in_schema=False)
 
 _PER_CENT = 100
+
+# The same form comes again within seconds; a mark that is older than so many others is no slip.
+_NEWEST_MARKS = 100
 
 
 @router.post("/ui/marks")
@@ -29,7 +36,7 @@ async def post_mark_form(request: Request, database: OpenDatabase, caller: Curre
     fields = await form_of(request)
     mark = mark_of(fields, caller)
     require_place(caller, mark.cluster, mark.node)
-    await anyio.to_thread.run_sync(keep_mark, database, mark, limiter=request.app.state.writers)
+    await anyio.to_thread.run_sync(_keep_once, database, mark, limiter=request.app.state.writers)
     return RedirectResponse(local(fields.get("back")), 303)
 
 
@@ -68,6 +75,22 @@ def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
         faults = [FieldError(field="loss_percent, until", problem=problem)]
     detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
     raise ProblemError(422, "invalid_mark", "This is no mark", detail, errors=faults)
+
+
+def _keep_once(database: Database, mark: MarkRequest) -> None:
+    """Keep a decision; a form that is sent twice by mistake decides once."""
+    now = datetime.now(timezone.utc)
+    with database.writing() as session:
+        simulated = mark.cluster == SIMULATED
+        newest = mark_page(session, simulated=simulated, holding_at=now, before_id=None, limit=_NEWEST_MARKS)
+        if not any(_is_same(kept, mark) for kept in newest):
+            keep_mark_in(session, mark, now)
+
+
+def _is_same(kept: StoredMark, mark: MarkRequest) -> bool:
+    scope = (kept.gpu, kept.cluster, kept.node, kept.rack) == (mark.gpu_id, mark.cluster, mark.node, mark.rack)
+    decided = (kept.kind, kept.loss, kept.until) == (mark.kind, mark.loss, mark.until)
+    return scope and decided and (kept.reason, kept.author) == (mark.reason, mark.author)
 
 
 def _end_of(day: str) -> datetime:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, final
 
-from fastapi import Request
+from fastapi import Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetridge_server.access.permission import is_open
+from fleetridge_server.access.request_id import current_request_id
+from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.links import Links
-from fleetridge_server.pages.rendering import Frame, html
+from fleetridge_server.pages.rendering import HTML, Frame, html
 from fleetridge_server.pages.sign_in import SignInPage, sign_in_page
-from fleetridge_server.problems import MEDIA_TYPE
+from fleetridge_server.problems import MEDIA_TYPE, unexpected
 
 _FILES = (".svg", ".zip")
 _UNAUTHORIZED = 401
@@ -52,18 +54,27 @@ class ProblemPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http" or not _is_page(scope["path"]):
+        if scope["type"] != "http" or not _is_page(scope):
             await self._app(scope, receive, send)
             return
         answer = _Held()
+        has_started = False
 
         async def hold_problem(message: Message) -> None:
+            nonlocal has_started
             if not answer.takes(message):
+                has_started = True
                 await send(message)
             elif answer.is_whole:
+                has_started = True
                 await answer.page(scope)(scope, receive, send)
 
-        await self._app(scope, receive, hold_problem)
+        try:
+            await self._app(scope, receive, hold_problem)
+        except Exception:
+            if not has_started:
+                await _problem_page(scope, _page_of_error())(scope, receive, send)
+            raise  # to the log
 
 
 class _Held:
@@ -95,13 +106,24 @@ class _Held:
             back = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
             fault = "" if problem["code"] == "token_missing" else str(problem["detail"])
             return sign_in_page(request, SignInPage(back, fault), status=_UNAUTHORIZED)
-        page = _page_of(problem)
-        frame = Frame(page.title, Links(), datetime.now(timezone.utc), "", visitor_of(request))
-        response = html("problem.html", frame, page, status=page.status)
+        response = _problem_page(scope, _page_of(problem))
         for name, value in self._start["headers"]:
             if name.lower() in _KEPT:
                 response.headers[name.decode("latin-1")] = value.decode("latin-1")
         return response
+
+
+def _problem_page(scope: Scope, page: ProblemPage) -> Response:
+    request = Request(scope)
+    links = Links(simulated=request.query_params.get("cluster") == SIMULATED)
+    frame = Frame(page.title, links, datetime.now(timezone.utc), "", visitor_of(request))
+    return html("problem.html", frame, page, status=page.status)
+
+
+def _page_of_error() -> ProblemPage:
+    """The page of an error of our own."""
+    problem = unexpected().problem
+    return ProblemPage(problem.status, problem.title, problem.detail, (), current_request_id() or "")
 
 
 def _page_of(problem: dict[str, Any]) -> ProblemPage:
@@ -114,10 +136,13 @@ def _page_of(problem: dict[str, Any]) -> ProblemPage:
     )
 
 
-def _is_page(path: str) -> bool:
+def _is_page(scope: Scope) -> bool:
+    """Whether a person asked: for a page, or for a file by following a link."""
+    path = scope["path"]
     if path.endswith(_FILES):
-        return False
-    return path == "/" or (path.startswith("/ui/") and (not is_open(path) or path == "/ui/sign-in"))
+        accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        return path.startswith("/ui/") and HTML.encode() in accepted
+    return path in ("/", "/ui", "/docs") or (path.startswith("/ui/") and (not is_open(path) or path == "/ui/sign-in"))
 
 
 def _is_problem(message: Message) -> bool:

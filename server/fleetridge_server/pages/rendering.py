@@ -48,7 +48,7 @@ class Frame:
         as_of: time that it shows.
         api: address of the same facts for programs.
         visitor: who looks.
-        here: which part of the site it is, `fleet` or `alerts`.
+        here: which part of the site it is, `fleet`, `nodes` or `alerts`.
     """
 
     title: str
@@ -108,6 +108,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # a server that runs while it is upgraded keeps the templates that its code knows
     )
     environment.filters |= {
         "significant": significant,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from fleetridge_server.pages import alerts, compare, device, files, fleet, gpu, marking, node, sign_in
+from fleetridge_server.pages import alerts, api_docs, compare, device, files, fleet, gpu, marking, node, nodes, sign_in
 
 ROUTERS: tuple[APIRouter, ...] = (
     files.router,
@@ -12,8 +12,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     compare.router,  # before the device, whose address takes everything that follows
     device.router,
     gpu.router,
+    nodes.router,
     node.router,
     alerts.router,
+    api_docs.router,
     marking.router,
     sign_in.router,
 )

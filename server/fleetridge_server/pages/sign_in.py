@@ -58,8 +58,8 @@ async def post_sign_in(request: Request, database: OpenDatabase) -> Response:
         token_id = await _shown(request, fields.get("token", ""))
     except ProblemError as problem:
         return sign_in_page(request, SignInPage(back, problem.problem.detail), status=problem.problem.status)
-    secret = new_secret()
-    await anyio.to_thread.run_sync(_opened, database, secret, token_id, limiter=request.app.state.writers)
+    secret, before = new_secret(), cookie_of(request.scope, COOKIE)
+    await anyio.to_thread.run_sync(_opened, database, secret, token_id, before, limiter=request.app.state.writers)
     response = RedirectResponse(back, 303)
     response.set_cookie(
         COOKIE,
@@ -119,8 +119,11 @@ async def _shown(request: Request, text: str) -> int:
     return token.caller.token_id
 
 
-def _opened(database: Database, secret: str, token_id: int) -> None:
+def _opened(database: Database, secret: str, token_id: int, before: str | None) -> None:
+    """Open a session in place of the one that the browser had, if any."""
     with database.writing() as session:
+        if before is not None:
+            end_session(session, sha256_of_secret(before))
         open_session(session, sha256_of_secret(secret), token_id, datetime.now(timezone.utc))
 
 

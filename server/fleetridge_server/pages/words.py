@@ -8,6 +8,7 @@ from datetime import datetime
 
 from fleetridge.quantities import MISSING, age, signed_percent
 from fleetridge.terminal_text import visible
+from fleetridge_server.compare.cohort import FEWEST_PEERS
 from fleetridge_server.verdict.state import STATES, State
 
 # One shape for each state, so that none is told by its colour alone.
@@ -110,6 +111,18 @@ def tiles(
 def loss_words(loss: float | None) -> str:
     """A loss as a deviation: 0.12 gives "−12.0 %"."""
     return MISSING if loss is None else signed_percent(-loss)
+
+
+def few_peers_words(peers: int) -> str:
+    """What so few gpus of a kind can be compared with; empty where they are enough, or none was measured."""
+    if peers == 1:
+        return (
+            "There is only one gpu of this kind here, and nothing to compare it with but what its maker publishes. "
+            f"From {FEWEST_PEERS} gpus on they are compared with each other."
+        )
+    if 0 < peers < FEWEST_PEERS:
+        return f"Only {peers} gpus of this kind reported; from {FEWEST_PEERS} on they are compared with each other."
+    return ""
 
 
 def gpu_label(node: str | None, index: int | None, gpu_id: str) -> str:

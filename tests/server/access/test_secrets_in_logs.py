@@ -44,7 +44,7 @@ def test_no_token_and_no_password_gets_into_the_log(
                 client.get("/devices", headers=[("Authorization", f"Bearer {token}")] * 2)
             with database.writing() as session:
                 session.connection().exec_driver_sql("ALTER TABLE roofs RENAME TO gone")
-                session.connection().exec_driver_sql("ALTER TABLE gpu_roofs RENAME TO gone_too")
+                session.connection().exec_driver_sql("ALTER TABLE devices RENAME TO gone_too")
             broken = client.get("/devices", headers=bearer(good))
         server.stop()
         printed = server.process.stdout.read() if server.process.stdout else ""

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from fleetridge_server.compare.stats import distribution, percentiles
+from fleetridge_server.drawing.comparison import comparison_svg
 from fleetridge_server.drawing.distribution import DistributionChart, distribution_svg
 from fleetridge_server.drawing.gpu import DrawnGpu
 from fleetridge_server.drawing.heatmap import heatmap_svg
@@ -18,9 +20,20 @@ from fleetridge_server.drawing.inline import inline_chart
 from fleetridge_server.drawing.layout import Layout
 from fleetridge_server.drawing.marks import Spot, mark
 from fleetridge_server.drawing.roofline import roofline_svg
-from fleetridge_server.drawing.strip import strip_svg
+from fleetridge_server.drawing.spread import of_quantiles
+from fleetridge_server.drawing.strip import StripChart, strip_svg
 from fleetridge_server.drawing.style import chart_css, standalone_svg, style_source
-from support.drawn import all_of, heat_map, history_chart, parsed, roofline_chart, strip_chart, strip_of
+from support.drawn import (
+    all_of,
+    comparison_chart,
+    heat_map,
+    history_chart,
+    large_strip,
+    parsed,
+    roofline_chart,
+    strip_chart,
+    strip_of,
+)
 
 Drawing = tuple[Callable[[Any, Layout], str], Any]
 
@@ -38,7 +51,27 @@ def of_a_device(count: int) -> list[Drawing]:
     ]
 
 
-DRAWINGS = [*of_a_device(64), (heatmap_svg, heat_map(64)), (history_svg, history_chart(0, 1, 2))]
+def of_a_large_device(count: int) -> list[Drawing]:
+    """Charts of a device whose gpus are not drawn one by one."""
+    strip = large_strip(count)
+    assert strip.crowd is not None
+    roofs = tuple(replace(roof, gpus=()) for roof in roofline_chart(count).roofs)
+    values = [own.value for own in strip_of(count).gpus]
+    crowd = of_quantiles(count, percentiles(values)), distribution(values)
+    return [
+        (roofline_svg, replace(roofline_chart(8), roofs=roofs)),
+        (strip_svg, StripChart("H200: deviation", (strip,) * 4)),
+        (distribution_svg, DistributionChart("pi", "TFLOP/s", (strip.gpus[0].value,), 989.0, crowd=crowd)),
+    ]
+
+
+DRAWINGS = [
+    *of_a_device(64),
+    *of_a_large_device(2000),
+    (heatmap_svg, heat_map(64)),
+    (history_svg, history_chart(0, 1, 2)),
+    (comparison_svg, comparison_chart("550.54", "560.28", "570.1")),
+]
 every_drawing = pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda own: own[0].__name__)
 
 
@@ -90,8 +123,13 @@ def test_no_words_are_smaller_than_can_be_read(drawing: Drawing, layout: Layout)
 
 @pytest.mark.parametrize(
     ("drawings", "most_kib"),
-    [(of_a_device(64), 20), (of_a_device(10_000), 150), ([(heatmap_svg, heat_map(10_000))], 150)],
-    ids=["a device of 64", "a device of 10,000", "a fleet of 10,000"],
+    [
+        (of_a_device(64), 20),
+        (of_a_device(10_000), 150),
+        (of_a_large_device(10_000), 20),
+        ([(heatmap_svg, heat_map(10_000))], 150),
+    ],
+    ids=["a device of 64", "a device of 10,000 drawn whole", "a device of 10,000", "a fleet of 10,000"],
 )
 def test_a_page_of_charts_is_small(drawings: list[Drawing], most_kib: int) -> None:
     """Both layouts together, as a page sends them."""
@@ -168,6 +206,13 @@ def test_the_signs_on_a_map_stand_out_from_every_shade(*, dark: bool) -> None:
     assert all(
         contrast(scheme[sign], scheme[f"fr-heat-{shade}"]) >= _LEAST_OF_MARKS for shade, sign in on_shade.items()
     )
+
+
+def test_a_gpu_that_is_not_there_has_the_frame_of_ink_that_none_of_the_nearly_blank_has() -> None:
+    """A cell without colour on paper without colour is else like its neighbours, by night above all."""
+    frames = dict(re.findall(r"\.(fr-h(?:0|1|ollow)) \{ fill: [^;]+; stroke: var\(--(fr-[\w-]+)\)", chart_css()))
+
+    assert frames == {"fr-h0": "fr-heat-edge", "fr-h1": "fr-heat-edge", "fr-hollow": "fr-ink"}
 
 
 def test_both_schemes_have_every_colour() -> None:

@@ -19,6 +19,7 @@ from fleetridge_server.drawing.history import (
     history_svg,
 )
 from fleetridge_server.drawing.layout import Layout
+from fleetridge_server.drawing.placing import width_of
 from support.drawn import START, all_of, history_chart, texts, titles
 
 
@@ -136,3 +137,37 @@ def test_a_span_too_short_for_its_word_can_be_focused_instead() -> None:
     stops = [own for own in all_of(svg, "g", "fr-mark") if own.get("tabindex") == "0"]
 
     assert [own[0].text for own in stops] == ["suspect from 2026-04-20 06:00 UTC"]
+
+
+@pytest.mark.parametrize("layout", Layout)
+def test_the_last_time_on_the_axis_is_not_cut_off(layout: Layout) -> None:
+    """Midnight is where an answer of a daily job ends."""
+    midnight = START.replace(hour=0) + timedelta(days=8)
+    svg = history_svg(replace(history_chart(0, 1, 2, 3, 4, 5, 6, 7), until=midnight), layout)
+    last = max(
+        (own for own in all_of(svg, "text", "fr-tick") if own.get("text-anchor") == "middle"),
+        key=lambda own: float(own.get("x", "nan")),
+    )
+
+    assert last.text is not None
+    assert float(last.get("x", "nan")) + width_of(last.text) / 2 <= layout.units
+
+
+def test_a_verdict_of_this_very_moment_leaves_no_empty_lane() -> None:
+    """There is no width to draw it in; the page says it in words."""
+    now = START + timedelta(days=4)
+    chart = replace(history_chart(0, 1, 2, 3), until=now, verdicts=(VerdictMark(now, "outlier"),))
+
+    assert "verdict" not in texts(history_svg(chart))
+    assert "verdict" in texts(history_svg(replace(chart, until=now + timedelta(days=2))))
+
+
+def test_the_newest_value_stands_beside_a_long_name_on_a_narrow_chart() -> None:
+    """The middle of the name gives way."""
+    chart = history_chart(0, 1, 2)
+    panel = replace(chart.panels[0], label="temperature in pi float8_e4m3fn fast-acc sustained", unit="°C")
+    [head] = [own for own in texts(history_svg(replace(chart, panels=(panel,)), Layout.NARROW)) if "newest" in own]
+
+    assert head.startswith("tempera")
+    assert head.endswith("newest 781 °C")
+    assert width_of(head) < Layout.NARROW.units - 16

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from fleetridge.quantities import significant
+from fleetridge_server.api import ridge_lists
+from fleetridge_server.drawing import roofline_curves
+from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
-from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
+from support.evaluated import SLOW, SOUND, evaluate, expect, gpu_id, runs
 from support.fleet import post, read
 from support.html_pages import Page, page_of
 from support.reports import compute_roof, memory_roof
@@ -79,7 +82,7 @@ def test_a_driver_can_be_chosen(client: AppClient, database_url: str) -> None:
 def test_a_filter_that_takes_nothing_says_so(sick: AppClient) -> None:
     page = page_of(sick, f"{PAGE}?cluster=west")
 
-    assert "No gpu fits these filters." in page.text
+    assert "No gpu that reported fits these filters." in page.text
 
 
 def test_a_long_list_has_pages_that_belong_together(sick: AppClient) -> None:
@@ -109,7 +112,8 @@ def test_a_device_of_one_gpu_is_shown_beside_what_is_published(client: AppClient
     page = page_of(client, PAGE)
 
     assert "few peers" in page.text
-    assert "published" in page.text
+    assert "There is only one gpu of this kind here, and nothing to compare it with but what its maker" in page.text
+    assert "published 989 TFLOP/s" in page.text
 
 
 def test_a_device_whose_gpus_were_never_measured_has_no_chart(client: AppClient, database_url: str) -> None:
@@ -142,3 +146,51 @@ def test_an_unknown_device_is_told_on_a_page(client: AppClient) -> None:
 
     assert "There is no such device" in page.text
     assert page.links["To the fleet"] == "/"
+
+
+@pytest.mark.parametrize("only", ["dtype=bfloat16", "regime=burst&dtype=bfloat16"])
+def test_beta_stays_on_the_strips_whatever_dtype_is_chosen(sick: AppClient, only: str) -> None:
+    """Each I* rests on it; streams have a dtype of their own that nobody filters by."""
+    page = page_of(sick, f"{PAGE}?{only}")
+
+    assert "beta read burst" in page.text
+    assert "median 4430 GB/s · 16 gpus · limit −3.0 %" in page.text
+
+
+@pytest.mark.parametrize("only", ["", "?verdict=outlier,ok"])
+def test_of_a_large_fleet_bars_count_the_gpus_and_the_accused_are_marks(
+    sick: AppClient, monkeypatch: pytest.MonkeyPatch, only: str
+) -> None:
+    monkeypatch.setattr(ridge_lists, "MOST_DRAWN", 4)
+    monkeypatch.setattr(roofline_curves, "MOST_LINES", 4)
+
+    page = page_of(sick, f"{PAGE}{only}")
+
+    assert "16 gpus listed" in page.text
+    assert "gpus in a bar, by number" in page.text
+    assert "fr-band" in page.html
+    assert "fr-faint" not in page.html
+    marks = {own["href"] for name, own in page.elements if name == "a" and own.get("class") == "fr-mark"}
+    assert marks == {f"/ui/gpus/{gpu_id('n02', 7)}"}
+    assert "beta" in page.text
+    assert sick.get(f"{PAGE}/distribution.svg{only}").text.count("fr-bar") > 0
+
+
+def test_gpus_that_are_missed_and_never_reported_are_looked_for_on_their_nodes(
+    client: AppClient, database_url: str
+) -> None:
+    post(client, runs("n01", [SOUND] * 4))
+    expect(database_url, ExpectedGpu("n09", "GPU-never", "NVIDIA H200"))
+    evaluate(database_url)
+
+    page = page_of(client, f"{PAGE}?verdict=missing")
+
+    assert "They never reported" in page.text
+    assert "n09" in page_of(client, page.links["their nodes"]).text
+
+
+def test_choosing_a_filter_loses_nothing_of_the_address(sick: AppClient) -> None:
+    """What no list is there for is sent along, but the place in a list that another filter would make."""
+    first = page_of(sick, f"{PAGE}?limit=10&regime=burst&verdict=ok")
+
+    assert page_of(sick, first.links["Next page"]).fields() == {"limit": "10", "regime": "burst"}

@@ -138,3 +138,25 @@ def test_a_wrong_parameter_is_told_on_a_page(client: AppClient) -> None:
 
     assert "query.days" in page.text
     assert page_of(client, "/?nonsense=1", status=422).text.count("query.nonsense") == 1
+
+
+def test_a_cluster_can_be_chosen_where_there_are_several(client: AppClient, database_url: str) -> None:
+    post(client, [*runs("n01", [SOUND] * 4), *runs("w01", [SOUND] * 4, node__cluster="west")])
+    evaluate(database_url)
+
+    page = page_of(client, "/?cluster=west")
+
+    options = [own["value"] for name, own in page.elements if name == "option"]
+    assert options == ["", "east", "west"]
+    assert "w01" in page.html
+    assert "n01" not in page.html
+
+
+def test_a_cluster_that_nobody_knows_is_no_empty_fleet(client: AppClient, database_url: str) -> None:
+    """Nobody has to be told how to post a first report who mistyped a name."""
+    sick_fleet(client, database_url)
+
+    page = page_of(client, "/?cluster=nowhere")
+
+    assert "Nothing is known of cluster nowhere" in page.text
+    assert page.links["Show the whole fleet"] == "/"

@@ -97,7 +97,7 @@ def test_the_only_gpu_of_its_kind_is_compared_with_nothing_and_the_page_says_so(
 
     page = page_of(client, f"/ui/gpus/{gpu_id('n01', 0)}")
 
-    assert "the only gpu of its kind here" in page.text
+    assert "only one gpu of this kind here" in page.text
     assert "what its maker publishes" in page.text
     assert "no verdict: " in page.text
 

@@ -75,6 +75,22 @@ def test_a_comparison_has_the_figures_of_the_api(client: AppClient, database_url
     effect = roof["paired"][0]["effect"]
     assert signed_percent(effect) in next(row for row in page.rows if len(row) == 5 and row[1] == "590.1")
     assert "/devices/h200/compare?by=driver" in page.links
+    paired = roof["paired"][0]
+    said = f"{signed_percent(effect)} ({signed_percent(paired['low'])} to {signed_percent(paired['high'])})"
+    assert f"580.159.04 → 590.1: 6 gpus with themselves {said}" in page.text
+    [chart] = [own for own in page.addresses if "compare.svg" in own]
+    assert said in client.get(chart).text
+
+
+def test_a_comparison_keeps_what_it_was_asked_for(client: AppClient, database_url: str) -> None:
+    post(client, runs("n01", [SOUND] * 4))
+    evaluate(database_url)
+
+    page = page_of(client, "/ui/devices/h200/compare?by=cluster&regime=burst&as_of=2099-01-01T00:00:00Z")
+
+    assert page.fields() == {"regime": "burst", "as_of": "2099-01-01T00:00:00Z"}
+    [chart] = [own for own in page.addresses if "compare.svg" in own]
+    assert {"by=cluster", "regime=burst"} <= set(chart.partition("?")[2].split("&"))
 
 
 def test_a_comparison_says_where_there_is_nothing_to_compare(client: AppClient) -> None:

@@ -103,4 +103,4 @@ def test_the_api_goes_on_telling_its_problems_to_programs(client: AppClient) -> 
 def test_a_method_that_a_page_does_not_take_is_told_on_a_page(client: AppClient) -> None:
     answer = parsed(client.post("/"))
 
-    assert (answer.status, answer.headers["allow"]) == (405, "GET")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from fleetridge_server.access import known_tokens
+from fleetridge_server.access.session_cookie import sha256_of_secret
 from fleetridge_server.access.token_text import new_token
 from fleetridge_server.store.session_models import StoredSession
 from fleetridge_server.store.token_models import StoredToken
@@ -252,3 +253,66 @@ def test_a_token_for_one_cluster_decides_there_alone(client: AppClient, database
 
     assert parsed(send(client, page, "/ui/marks", **fields)).status in (403, 422)
     assert client.get("/marks").json()["marks"] == []
+
+
+def test_signing_in_once_more_ends_the_session_that_there_was(client: AppClient, database: Database) -> None:
+    """Nobody is left with a cookie of before, whether it was theirs or somebody else gave it to their browser."""
+    token = make_token(database, "read")
+    before = sign_in(client, token).headers["set-cookie"].partition(";")[0]
+
+    send(client, page_of(client, "/ui/sign-in"), "/ui/sign-in", token=token)
+
+    assert client.get("/fleet").status_code == 200
+    with database.reading() as session:
+        [stored] = session.scalars(select(StoredSession))
+    assert sha256_of_secret(before.partition("=")[2]) != stored.sha256
+
+
+def test_a_cookie_that_somebody_else_chose_opens_nothing(client: AppClient, database: Database) -> None:
+    """A session is known by what the server made up, and by a fresh one after each sign-in."""
+    token = make_token(database, "read")
+    page = page_of(client, "/", status=401)
+    fields = {"form_token": page.fields()["form_token"], "token": token}
+
+    form_cookie = page.headers["set-cookie"].partition(";")[0]
+    answer = client.post("/ui/sign-in", data=fields, headers={"cookie": f"{form_cookie}; fleetridge_session=chosen"})
+
+    assert "fleetridge_session=chosen" not in answer.headers["set-cookie"]
+    assert client.get("/fleet", headers={"cookie": "fleetridge_session=chosen"}).status_code == 401
+
+
+def test_the_form_of_one_session_is_refused_in_another(client: AppClient, database: Database) -> None:
+    client_token = make_token(database, "operate")
+    sign_in(client, client_token)
+    first = page_of(client, "/").fields()["form_token"]
+    send(client, page_of(client, "/ui/sign-in"), "/ui/sign-in", token=client_token)
+
+    fields = {"kind": "retired", "reason": "gone", "author": "me", "cluster": "east", "form_token": first}
+    assert parsed(client.post("/ui/marks", data=fields)).status == 403
+
+
+def test_a_form_that_is_sent_twice_decides_once(client: AppClient) -> None:
+    client.post("/reports", json={"reports": runs("n01", [SOUND])})
+    page = page_of(client, f"/ui/gpus/{gpu_id('n01', 0)}")
+    fields = {"kind": "accepted", "reason": "capped", "author": "ops", "loss_percent": "20", "until": "2099-01-31"}
+
+    for _ in range(2):
+        assert send(client, page, "/ui/marks", gpu_id=gpu_id("n01", 0), **fields).status_code == 303
+
+    assert len(client.get("/marks").json()["marks"]) == 1
+
+
+def test_two_people_decide_each_for_themselves(client: AppClient) -> None:
+    """Both marks stand, each with who made it, and each is ended by itself."""
+    client.post("/reports", json={"reports": runs("n01", [SOUND])})
+    url = f"/ui/gpus/{gpu_id('n01', 0)}"
+    page = page_of(client, url)
+    for author, reason in (("ann", "capped"), ("bob", "on purpose")):
+        send(client, page, "/ui/marks", gpu_id=gpu_id("n01", 0), kind="accepted", reason=reason, author=author)
+
+    text = page_of(client, url).text
+    assert all(words in text for words in ("capped (ann", "on purpose (bob"))
+    [newer, older] = client.get("/marks").json()["marks"]
+    send(client, page, f"/ui/marks/{older['id']}/end", back=url)
+    send(client, page, f"/ui/marks/{older['id']}/end", back=url)  # by both at once
+    assert [mark["id"] for mark in client.get("/marks").json()["marks"]] == [newer["id"]]

@@ -8,6 +8,17 @@ for (const form of document.querySelectorAll("form.filters")) {
   });
 }
 
+// A form that changes something is sent once, however often its button is clicked.
+for (const form of document.querySelectorAll("form[method=post]")) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "1";
+  });
+}
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
 // What is done cannot be taken back by the back button.
 for (const button of document.querySelectorAll("button[data-sure]")) {
   button.addEventListener("click", (event) => {

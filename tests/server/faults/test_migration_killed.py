@@ -1,0 +1,91 @@
+"""A replica that is killed while it migrates: the next one finds the schema as it was, and finishes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from sqlalchemy import inspect, text
+
+from fleetridge_server.store import schema
+from fleetridge_server.store.database import create_database_engine
+
+if TYPE_CHECKING:
+    pass
+
+TIMEOUT_S = 60
+
+# Migrates, and says "half" and waits in the midst of the newest revision, its tables made and its transaction open.
+MIGRATE_AND_WAIT = """
+import sys, time
+from alembic.operations import Operations
+from fleetridge_server.store import schema
+from fleetridge_server.store.database import create_database_engine
+
+create, made = Operations.create_table, []
+
+def create_and_wait(self, *arguments, **options):
+    table = create(self, *arguments, **options)
+    made.append(table)
+    if len(made) == int(sys.argv[2]):
+        print("half", flush=True)
+        time.sleep(600)
+    return table
+
+Operations.create_table = create_and_wait
+schema.migrate(sys.argv[1])
+"""
+
+
+def kill_halfway(url: str, tables: int) -> None:
+    """Start a migration and kill it once it has made so many tables."""
+    command = [sys.executable, "-c", MIGRATE_AND_WAIT, url, str(tables)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as migrating:
+        assert migrating.stdout is not None
+        assert migrating.stdout.readline() == "half\n"
+        migrating.kill()
+
+
+def test_a_migration_that_is_killed_leaves_the_schema_as_it_was_and_the_next_finishes(empty_database_url: str) -> None:
+    """From nothing, and from the oldest schema."""
+    found = []
+    for start in (None, "0001"):
+        if start is not None:
+            schema.downgrade(empty_database_url, start)
+        before = state(empty_database_url)
+        kill_halfway(empty_database_url, tables=2)
+        found.append(state(empty_database_url) == before)
+        schema.migrate(empty_database_url)
+        schema.check_drift(empty_database_url)
+
+    assert found == [True, True]
+
+
+def test_a_replica_that_waits_for_one_that_is_killed_migrates_in_its_place(empty_database_url: str) -> None:
+    """Without being told."""
+    command = [sys.executable, "-c", MIGRATE_AND_WAIT, empty_database_url, "2"]
+    waiting = [sys.executable, "-m", "fleetridge_server.cli", "migrate", "--database-url", empty_database_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as migrating:
+        assert migrating.stdout is not None
+        assert migrating.stdout.readline() == "half\n"
+        with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True) as other:
+            migrating.kill()
+            told, _ = other.communicate(timeout=TIMEOUT_S)
+
+    assert other.returncode == 0
+    assert "up to date" in told
+    schema.check_drift(empty_database_url)
+
+
+def state(url: str) -> tuple[str | None, set[str]]:
+    """Revision and tables."""
+    engine = create_database_engine(url)
+    try:
+        tables = set(inspect(engine).get_table_names())
+        with engine.connect() as connection:
+            has_revision = "alembic_version" in tables
+            revision = connection.scalar(text("SELECT version_num FROM alembic_version")) if has_revision else None
+        return revision, tables
+    finally:
+        engine.dispose()
