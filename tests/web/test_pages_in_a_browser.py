@@ -50,9 +50,13 @@ def pages(site: Site) -> dict[str, str]:
         "device-outliers": f"{DEVICE}&verdict=outlier&dtype=bfloat16",
         "gpu": f"/ui/gpus/{gpu['gpu_id']}?{SIMULATED}",
         "gpu-unmeasured": f"/ui/gpus/{absent[0]['gpu_id']}?{SIMULATED}",
+        "nodes": f"/ui/nodes?{SIMULATED}",
+        "nodes-outliers": f"/ui/nodes?{SIMULATED}&verdict=outlier",
         "node": f"/ui/nodes/{node}?{SIMULATED}",
         "alerts": f"/ui/alerts?{SIMULATED}",
+        "api": "/docs",
         "compare": f"/ui/devices/h200/compare?{SIMULATED}",
+        "cluster-unknown": "/?cluster=nowhere",
         "not-found": "/ui/gpus/GPU-none",
     }
 
@@ -82,6 +86,41 @@ def test_the_map_and_the_charts_lead_to_the_same_gpu(tab: Tab) -> None:
         tab.page.locator(f"section:has({chart}) .fr-wide a[href='{href}']").first.click()
 
         assert tab.path == href
+
+
+def test_the_worst_node_is_found_by_its_verdict_and_taken_to_a_scheduler(tab: Tab) -> None:
+    gpu = worst(tab.site)
+    tab.open(FLEET)
+    tab.page.get_by_role("navigation", name="Site").get_by_role("link", name="Nodes").click()
+    tab.page.get_by_role("combobox", name="verdict").select_option("outlier")
+    tab.page.wait_for_url("**verdict=outlier*")
+
+    hosts = tab.page.locator("pre").inner_text().strip()
+    assert httpx.get(f"{tab.site.url}/nodes?{SIMULATED}&verdict=outlier&format=hostlist").text.strip() == hosts
+    tab.page.get_by_role("link", name=gpu["node"], exact=True).click()
+    assert tab.page.inner_text("h1") == gpu["node"]
+
+
+def test_going_back_shows_the_list_as_it_was_chosen(tab: Tab) -> None:
+    """All that was chosen stands in the address."""
+    tab.open(f"{DEVICE}&verdict=outlier&dtype=bfloat16")
+    tab.page.locator("section:has(h2#worst) tbody a").first.click()
+    tab.page.go_back()
+
+    assert tab.path == f"{DEVICE}&verdict=outlier&dtype=bfloat16"
+    assert tab.page.get_by_role("combobox", name="verdict").input_value() == "outlier"
+    tab.page.reload()
+    assert tab.page.get_by_role("combobox", name="dtype").input_value() == "bfloat16"
+
+
+def test_the_comparison_shows_with_focus_what_it_shows_with_the_mouse(tab: Tab) -> None:
+    tab.open(f"/ui/devices/h200/compare?{SIMULATED}")
+
+    mark = tab.page.locator(".fr-wide .fr-mark").first
+    mark.focus()
+
+    assert mark.locator(".fr-tip").evaluate("own => getComputedStyle(own).display") == "inline"
+    assert "gpus with themselves" in (mark.locator("title").text_content() or "")
 
 
 def test_a_filter_takes_effect_when_it_is_chosen(tab: Tab) -> None:
