@@ -14,6 +14,7 @@ from fleetridge_server.answer.place_schemas import SlowPlace
 from fleetridge_server.answer.straggler_schemas import StragglerShown
 from fleetridge_server.store.coverage import MeasuredShare
 from fleetridge_server.store.fleet_nodes import FleetNode
+from fleetridge_server.verdict.notices import NoticeKind
 from fleetridge_server.verdict.state import STATES, State
 
 # What somebody has to look after; too few peers, a busy gpu or a gap in the measurements is nobody's fault.
@@ -99,8 +100,9 @@ def sentence(
     seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
-    silent = f"; {never_reported} expected nodes never reported" if never_reported else ""
-    return f"{said}{silent}{seen}{late}"
+    silent = f"; {_counted(never_reported, 'expected node')} never reported" if never_reported else ""
+    noted = "".join(f"; noted on {own.name}: {', '.join(map(_spoken, own.noted))}" for own in devices if own.noted)
+    return f"{said}{noted}{silent}{seen}{late}"
 
 
 def coverage(found: MeasuredShare, days: int) -> Coverage:
@@ -176,6 +178,10 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
     needs = "needs" if shared.racks + shared.nodes + single == 1 else "need"
     who = ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
+
+
+def _spoken(kind: NoticeKind) -> str:
+    return kind.replace("_", " ")
 
 
 def _counted(number: int, what: str) -> str:

@@ -10,6 +10,7 @@ from fleetridge_server.answer.node_schemas import WorstGpu
 from fleetridge_server.answer.place_schemas import SlowPlace
 from fleetridge_server.answer.schemas import Answer
 from fleetridge_server.answer.straggler_schemas import StragglerShown
+from fleetridge_server.verdict.notices import NoticeKind
 from fleetridge_server.verdict.state import State
 
 
@@ -37,12 +38,20 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class DeviceVerdicts:
-    """Verdicts on the gpus of one device by state; `evaluated_as_of` is null before the first evaluation."""
+    """
+    Verdicts on the gpus of one device by state.
+
+    Attributes:
+        noted: kinds of notices on groups of its gpus, such as those with a driver that makes them slower; no gpu is
+            accused of that, and the device's ridge has them in full.
+        evaluated_as_of: null before the first evaluation.
+    """
 
     name: str
     slug: str
     gpus: int
     verdicts: dict[State, int]
+    noted: tuple[NoticeKind, ...]
     evaluated_as_of: datetime | None
 
 

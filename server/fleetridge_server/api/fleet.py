@@ -104,6 +104,7 @@ def _device(session: Session, count: DeviceCount, told: Told | None, cluster: st
         slug=count.device.slug,
         gpus=count.gpus,
         verdicts=verdict_counts(session, told, cluster),
+        noted=() if told is None else tuple(sorted({notice.kind for notice in told.body.notices})),
         evaluated_as_of=None if told is None else told.as_of,
     )
 

@@ -169,6 +169,24 @@ def test_as_of_an_earlier_time_the_fleet_is_that_of_then(client: AppClient, data
     assert then["coverage"]["measured"] == 8
 
 
+def test_what_is_said_of_a_whole_group_is_noted_though_nobody_is_accused(client: AppClient, database_url: str) -> None:
+    """As of gpus that all have a slower driver."""
+    post(
+        client,
+        [
+            *runs("n01", [SOUND] * 8, environment__driver="580.1"),
+            *runs("n02", [0.95 * SOUND] * 8, environment__driver="590.1"),
+        ],
+    )
+    evaluate(database_url)
+
+    answer = read(client, "/fleet")
+
+    assert answer["verdicts"] == {"ok": 16}
+    assert answer["devices"][0]["noted"] == ["factor_step"]
+    assert "noted on H200: factor step" in answer["sentence"]
+
+
 def test_the_text_form_begins_with_the_sentence(client: AppClient, database_url: str) -> None:
     """Within 80 columns."""
     post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
@@ -190,5 +208,5 @@ def test_nodes_that_never_reported_are_in_the_sentence(client: AppClient, databa
 
     answer = read(client, "/fleet")
 
-    assert "1 expected nodes never reported" in answer["sentence"]
+    assert "1 expected node never reported" in answer["sentence"]
     assert (answer["nodes_never_reported"], answer["unnamed"]) == (1, 8)

@@ -118,7 +118,7 @@ def test_stale_and_missing_gpus_and_silent_nodes_are_told(client: AppClient, dat
     page = page_of(client, "/")
 
     assert "1 ◷ stale" in page.links
-    assert "expected nodes never reported" in page.text
+    assert "expected node never reported" in page.text
     assert "n03" in page.text
 
 
