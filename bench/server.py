@@ -56,7 +56,7 @@ _PAGES = {
 _QUIET_ROUNDS = 5
 _START_S = 120
 _PAGE_TIMEOUT_S = 60
-_STEP_CALLS = 20
+_STEP_CALLS = 33
 
 
 @dataclass(frozen=True)
