@@ -17,7 +17,7 @@ from fleetridge_agent.errors import SweepError
 
 log = logging.getLogger(__name__)
 
-# A terminal that is closed sends the last; whoever was told to ignore it (nohup) goes on ignoring it.
+# A terminal that is closed sends the last; a program told to ignore it (nohup) goes on doing so.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -74,7 +74,8 @@ def stopping_on_signals() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.ask(signal.Signals(number).name)
 
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heeded = [number for number in _SIGNALS if not (number == signal.SIGHUP and is_hangup_ignored)]
     before = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         yield stop
