@@ -44,7 +44,7 @@ def test_a_file_is_read_and_shown(
 
     assert (code, err) == (0, "")
     assert "cluster east: 2 nodes expected, 10 gpus" in out
-    assert "cluster west: 1 nodes expected, 4 gpus" in out
+    assert "cluster west: 1 node expected, 4 gpus" in out
     assert kept(database, "east") == [("n1", "GPU-1", None), ("n1", "GPU-2", None), ("n2", None, 8)]
     assert shown[0] == 0
     assert all(word in shown[1] for word in ("east", "west", "GPU-1", "H200"))
