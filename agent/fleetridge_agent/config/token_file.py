@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge_agent.errors import UsageError
-
-# A token is some dozens of characters; what is longer is another file.
-_MAX_BYTES = 4096
 
 
 def read_token(path: Path) -> str:
@@ -19,10 +17,10 @@ def read_token(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(MOST_TOKEN_BYTES + 1)
     except OSError as error:
         raise UsageError(f"--token-file: cannot read {path}: {error.strerror}; give a file with the token") from error
-    token = content.strip().decode("ascii", errors="replace")
-    if not token or len(content) > _MAX_BYTES or not (token.isascii() and token.isprintable()) or " " in token:
+    token = token_of(content)
+    if token is None:
         raise UsageError(f"--token-file: {path} holds no token; write the token alone into it, on one line")
     return token

@@ -8,22 +8,12 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from fleetridge_server.answer.schemas import Answer
+from fleetridge_server.answer.schemas import Answer, RoofValue
 from fleetridge_server.store.models import Device, Gpu, Node, Report, Roof
 
 
-class KeptRoof(Answer):
+class KeptRoof(RoofValue):
     """One roof of the report, in `unit`."""
-
-    kind: str
-    dtype: str
-    out_dtype: str | None
-    fast_accumulation: bool | None
-    regime: str
-    level: str
-    kernel: str | None
-    value: float
-    unit: str
 
 
 class Summary(Answer):

@@ -174,7 +174,9 @@ class ReportSummary(Answer):
     clock_ahead: bool
 
 
-class _ShownRoof(Answer):
+class RoofValue(Answer):
+    """One roof and its value in `unit`."""
+
     kind: str
     dtype: str
     out_dtype: str | None
@@ -186,5 +188,5 @@ class _ShownRoof(Answer):
     unit: str
 
 
-class ShownRoof(Basis, _ShownRoof):
+class ShownRoof(Basis, RoofValue):
     """A roof that is shown and never compared: another stream, another level, the best of a search."""

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 import fleetridge
 from fleetridge.report import Report
 from fleetridge.strict_json import as_printable
+from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge_server.api.reports import Result, Results
 from fleetridge_server.problems import shortened
 
@@ -33,9 +34,6 @@ _TRIES = 6
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-
-# A token is some dozens of characters; what is longer is another file.
-_LONGEST_TOKEN_BYTES = 4096
 
 _LONGEST_QUOTE = 300
 
@@ -175,11 +173,11 @@ def token_in(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_LONGEST_TOKEN_BYTES + 1)
+            content = file.read(MOST_TOKEN_BYTES + 1)
     except OSError as error:
         raise AddressError(f"--token-file: cannot read {path}: {error.strerror}; give a file with the token") from error
-    token = content.strip().decode("ascii", errors="replace")
-    if not token or len(content) > _LONGEST_TOKEN_BYTES or not (token.isascii() and token.isprintable()):
+    token = token_of(content)
+    if token is None:
         raise AddressError(f"--token-file: {path} holds no token; write the token alone into it, on one line")
     return token
 
