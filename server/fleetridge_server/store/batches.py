@@ -19,14 +19,11 @@ from pydantic_core import to_json
 from sqlalchemy import Boolean, Column, Dialect, Float, LargeBinary, Table
 from sqlalchemy.orm import Session
 
-from fleetridge_server.store.columns import UtcDateTime
+from fleetridge_server.store.columns import TIMES_REMEMBERED, UtcDateTime, driver_writer
 from fleetridge_server.store.upserts import Row, in_chunks
 
 # So many values every build of SQLite takes in one statement.
 _MOST_VALUES = 999
-
-# The rows of a call share a few times, and writing one takes as long as the rest of a row.
-_TIMES_REMEMBERED = 1024
 
 _Write = Callable[[Any], Any]
 
@@ -148,10 +145,7 @@ def _way(dialect: Dialect, table: Table, columns: tuple[str, ...]) -> _Way:
 def _write_value(column: Column[Any], dialect: Dialect) -> _Write | None:
     if isinstance(column.type, Boolean | Float):
         return None  # the driver knows them
-    write: _Write | None = column.type.dialect_impl(dialect).bind_processor(dialect)
-    if write is None or not isinstance(column.type, UtcDateTime):
-        return write
-    return lru_cache(_TIMES_REMEMBERED)(write)
+    return driver_writer(column, dialect)
 
 
 def _write_json(column: Column[Any], dialect: Dialect) -> _Write | None:
@@ -159,7 +153,7 @@ def _write_json(column: Column[Any], dialect: Dialect) -> _Write | None:
     if isinstance(kind, LargeBinary):
         return _hexadecimal
     if isinstance(kind, UtcDateTime):
-        return lru_cache(_TIMES_REMEMBERED)(lambda value: kind.process_bind_param(value, dialect))
+        return lru_cache(TIMES_REMEMBERED)(lambda value: kind.process_bind_param(value, dialect))
     return None
 
 

@@ -1,27 +1,22 @@
 """
 Many rows of one table, written without what SQLAlchemy does anew for each of them.
 
-For tables that an evaluation rewrites as a whole: of the time that a row takes, two thirds were for gathering its
+For tables that an evaluation rewrites as a whole, replacing rows with packed bodies, which `batches` would have to
+spell out as JSON for PostgreSQL: of the time that a row takes, two thirds were for gathering its
 parameters by name, and for writing the same few times out again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Column, Dialect, Insert, Table
+from sqlalchemy import Dialect, Insert, Table
 from sqlalchemy.orm import Session
 
-from fleetridge_server.store.columns import UtcDateTime
+from fleetridge_server.store.columns import driver_writer
 from fleetridge_server.store.upserts import Row, in_chunks
-
-_Write = Callable[[Any], Any]
-
-# The times of a fleet's rows are few, their texts and bodies are many.
-_TIMES_REMEMBERED = 1024
 
 
 def write_rows(session: Session, table: Table, statement: Insert, rows: Sequence[Row]) -> None:
@@ -50,12 +45,5 @@ def write_rows(session: Session, table: Table, statement: Insert, rows: Sequence
 def _column(table: Table, name: str, rows: Iterable[Row], dialect: Dialect) -> Iterable[Any]:
     """One column of all rows as the driver takes it."""
     values = map(itemgetter(name), rows)
-    write = _writer(table.columns[name], dialect)
+    write = driver_writer(table.columns[name], dialect)
     return values if write is None else map(write, values)
-
-
-def _writer(column: Column[Any], dialect: Dialect) -> _Write | None:
-    write: _Write | None = column.type.dialect_impl(dialect).bind_processor(dialect)
-    if write is None or not isinstance(column.type, UtcDateTime):
-        return write
-    return lru_cache(maxsize=_TIMES_REMEMBERED)(write)
