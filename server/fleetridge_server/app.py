@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -46,10 +46,11 @@ from fleetridge_server.own_metrics import OwnMetrics
 from fleetridge_server.pages.problem_pages import ProblemPages
 from fleetridge_server.pages.routes import ROUTERS as PAGES
 from fleetridge_server.problems import install_handlers
+from fleetridge_server.receiving.queue import working
+from fleetridge_server.receiving.workers import ThisProcess, Worker, WorkerProcess
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
-from fleetridge_server.store.report_writer import ReportWriter
 from fleetridge_server.store.schema import check_schema
 
 _DESCRIPTION = "Keeps the rooflines of a fleet's GPUs and says which one is slower than its peers."
@@ -81,7 +82,6 @@ def create_app(settings: Settings) -> FastAPI:
             own_metrics.watch_pool(database.engine.pool)
             app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
             app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
-            app.state.report_writer = ReportWriter(database)
             app.state.known_tokens = KnownTokens(database, time.monotonic)
             app.state.uses = Uses(database, app.state.writers)
             app.state.waiting_bodies = WaitingBodies()
@@ -89,7 +89,10 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.is_https = settings.url_for_people.startswith("https:")
             app.state.metrics_of_every_gpu = settings.metrics_of_every_gpu
             with in_background(_tasks(settings, database, own_metrics, target)):
-                async with writing_uses(app.state.uses):
+                async with (
+                    writing_uses(app.state.uses),
+                    working(_workers(settings, database)) as app.state.report_queue,
+                ):
                     yield
             await anyio.to_thread.run_sync(_analyze, database)
         finally:
@@ -152,6 +155,11 @@ def _door_rules(settings: Settings) -> DoorRules:
         trust_network=settings.trust_network,
         calls=Rate(settings.calls_per_s, settings.calls_at_once),
     )
+
+
+def _workers(settings: Settings, database: Database) -> Sequence[Worker]:
+    processes = [WorkerProcess(settings.database_url, database.data_file) for _ in range(settings.intake_processes)]
+    return processes or [ThisProcess(database)]
 
 
 def _tasks(settings: Settings, database: Database, own_metrics: OwnMetrics, target: Target | None) -> Iterator[Task]:

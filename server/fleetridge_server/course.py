@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -40,18 +40,13 @@ def begin_course() -> Course:
     return course
 
 
-def note_outcomes(outcomes: Iterable[str]) -> None:
-    """Note what became of reports."""
+def note_part(part: Course) -> None:
+    """Note what came of a part of the request that was done elsewhere."""
     course = _current.get()
     if course is not None:
-        course.outcomes.update(outcomes)
-
-
-def note_lags(lags_s: Iterable[float]) -> None:
-    """Note how late reports are that were stored."""
-    course = _current.get()
-    if course is not None:
-        course.lags_s.extend(lags_s)
+        course.database_s += part.database_s
+        course.outcomes.update(part.outcomes)
+        course.lags_s += part.lags_s
 
 
 @contextmanager

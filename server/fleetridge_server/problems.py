@@ -10,7 +10,7 @@ Errors as callers see them: one shape for all, RFC 9457 problem details.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -100,6 +100,12 @@ class ProblemError(Exception):
         self.problem = Problem(status=status, code=code, title=title, detail=detail, errors=list(errors[:MAX_ERRORS]))
         self.headers = dict(headers or {})
         self.members = dict(members or {})
+
+    def __reduce__(self) -> tuple[Callable[..., ProblemError], tuple[Any, ...]]:
+        """Travel whole between processes; exceptions do so by their message alone."""
+        told = self.problem
+        anew = partial(ProblemError, errors=told.errors, headers=self.headers, members=self.members)
+        return anew, (told.status, told.code, told.title, told.detail)
 
 
 def unavailable(code: str, title: str, detail: str) -> ProblemError:

@@ -44,6 +44,8 @@ class Settings(BaseSettings):
         calls_per_s: `FLEETRIDGE_SERVER_CALLS_PER_S`: calls that one token, or without tokens one address, may make each
             second in the long run; 0 for as many as it likes.
         calls_at_once: `FLEETRIDGE_SERVER_CALLS_AT_ONCE`: calls that it may make at once after a pause.
+        intake_processes: `FLEETRIDGE_SERVER_INTAKE_PROCESSES`: processes beside the one that answers that take in
+            reports, each started when it is first needed; 0 to do without.
         log_format: `FLEETRIDGE_LOG_FORMAT`, as the agent's.
         drain: `FLEETRIDGE_SERVER_DRAIN`: for how long the server goes on after SIGTERM, no longer ready, so that
             proxies send to others. Some seconds by default, none where only this machine is served.
@@ -88,6 +90,13 @@ class Settings(BaseSettings):
         20_000,
         ge=1,
         description="Calls that it may make at once after a pause.",
+    )
+    intake_processes: int = Field(
+        # One stores while the other examines; SQLite has room for no more, and on PostgreSQL there can be more servers.
+        2,
+        ge=0,
+        le=64,
+        description="Processes of their own that take in reports, started when they are needed; 0 for none.",
     )
     log_format: LogFormat = Field(
         "auto",

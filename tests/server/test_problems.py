@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import TYPE_CHECKING, Annotated
 
 import httpx
@@ -9,7 +11,7 @@ from fastapi import FastAPI, Query
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from fleetridge_server.problems import FieldError, ProblemError, install_handlers
+from fleetridge_server.problems import MAX_ERRORS, FieldError, ProblemError, install_handlers, unavailable, unexpected
 
 if TYPE_CHECKING:
     from support.app_client import AppClient
@@ -115,3 +117,34 @@ def test_a_request_with_endless_faults_gets_a_short_answer(client: AppClient) ->
     assert answer.status_code == 422
     assert len(answer.json()["errors"]) == 20
     assert len(answer.content) < 10_000
+
+
+def whole(error: ProblemError) -> tuple[object, ...]:
+    return error.problem, error.headers, error.members
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProblemError(
+            409,
+            "taken",
+            "It is taken",
+            "choose another",
+            errors=[FieldError(field="a", problem="b"), FieldError(field="", problem="d")],
+            headers={"Allow": "GET"},
+            members={"id": 5, "outcome": "conflict"},
+        ),
+        ProblemError(422, "invalid", "Wrong", "x" * 5000, errors=[FieldError(field="a" * 300, problem="b" * 500)] * 30),
+        unavailable("busy", "Too much at once", "come again"),
+        unexpected(),
+    ],
+)
+def test_a_problem_travels_whole_between_processes(error: ProblemError) -> None:
+    """With its faults, its headers and what its route adds; however often."""
+    once = pickle.loads(pickle.dumps(error))  # noqa: S301 # our own
+    twice = copy.copy(once)
+
+    assert isinstance(once, ProblemError)
+    assert whole(once) == whole(twice) == whole(error)
+    assert len(once.problem.errors) <= MAX_ERRORS

@@ -83,3 +83,14 @@ def test_times_between_are_written_in_iso_8601(monkeypatch: pytest.MonkeyPatch) 
 
     assert (settings.evaluate_every, settings.measured_every) == (timedelta(minutes=15), timedelta(days=1))
     assert (Settings.model_fields["evaluate"].default, Settings.model_fields["measured_every"].default) == (True, None)
+
+
+def test_reports_are_taken_in_by_processes_of_their_own_or_by_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are asked for; there is no use in fewer than none, and none in hundreds."""
+    by_default = Settings().intake_processes
+    monkeypatch.setenv("FLEETRIDGE_SERVER_INTAKE_PROCESSES", "0")
+
+    assert (by_default, Settings().intake_processes, Settings(intake_processes=64).intake_processes) == (2, 0, 64)
+    for unusable in (-1, 65):
+        with pytest.raises(ValidationError):
+            Settings(intake_processes=unusable)

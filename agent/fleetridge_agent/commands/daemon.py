@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
+from fleetridge.own_program import own_program
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
@@ -19,8 +19,8 @@ from fleetridge_agent.rounds.order import Answer, Order, answer_of, order_text
 from fleetridge_agent.rounds.schedule import cadence_of
 
 # By name, as these modules import the program that this command belongs to.
-ROUND_PROCESS = (sys.executable, "-m", "fleetridge_agent.rounds.round_process")
-_FLUSH_PROCESS = (sys.executable, "-m", "fleetridge_agent.cli", "flush")
+ROUND_PROCESS = own_program("fleetridge_agent.rounds.round_process")
+_FLUSH_PROCESS = (*own_program("fleetridge_agent.cli"), "flush")
 
 # Tries of one call and its time-outs, for a spool of many calls to a slow server.
 _FLUSH_LIMIT_S = 3600.0

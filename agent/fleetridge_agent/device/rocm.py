@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from fleetridge.own_program import own_program
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.device.pci import canonical_bus_id
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.node.host import Host
 from fleetridge_agent.node.readings import count, reading, text
 
-_LISTER = (sys.executable, "-m", "fleetridge_agent.device.rocm")
+_LISTER = own_program("fleetridge_agent.device.rocm")
 
 # Importing torch takes seconds, and a minute from a cold network drive.
 _PATIENCE_S = 120

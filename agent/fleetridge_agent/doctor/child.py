@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from fleetridge.own_program import own_program
 from fleetridge.terminal_text import shortened
 from fleetridge_agent.doctor.facts import Facts
 from fleetridge_agent.errors import AgentError
@@ -37,7 +37,7 @@ def asked(subject: str, model: type[Answer], *, limit_s: float = LIMIT_S) -> Ans
     Raises:
         NoFactsError: it does not answer.
     """
-    command = [sys.executable, "-m", "fleetridge_agent.doctor.looking", subject]
+    command = (*own_program("fleetridge_agent.doctor.looking"), subject)
     return answered(command, model, limit_s=limit_s)
 
 

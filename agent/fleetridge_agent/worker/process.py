@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Literal, cast
 
+from fleetridge.own_program import own_program
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.worker.dialogue import Dialogue
 from fleetridge_agent.worker.messages import Go, line_of
 from fleetridge_agent.worker.order import Order, one_gpu_environ, order_json
 
-PROGRAM = (sys.executable, "-m", "fleetridge_agent.worker")
+PROGRAM = own_program("fleetridge_agent.worker")
 
 # From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
 # hands in its report within a second; only one call that takes longer than all of that needs more.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from uuid import uuid4
 
@@ -31,3 +32,13 @@ def enter_request(headers: Iterable[tuple[bytes, bytes]]) -> str:
     request_id = sent[0].decode("ascii") if is_usable else uuid4().hex
     _current.set(request_id)
     return request_id
+
+
+@contextmanager
+def within_request(request_id: str | None) -> Iterator[None]:
+    """Do the block for a request that came in elsewhere."""
+    before = _current.set(request_id)
+    try:
+        yield
+    finally:
+        _current.reset(before)

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
 
-import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from fleetridge import strict_json
 from fleetridge.report import MAX_REPORTS
 from fleetridge.report import Report as WireReport
-from fleetridge.strict_json import Json, StrictJsonError, TooManyValuesError
-from fleetridge_server.access.caller import Caller
-from fleetridge_server.access.permission import CurrentCaller, require_places
+from fleetridge_server.access.permission import CurrentCaller
+from fleetridge_server.access.request_id import current_request_id
 from fleetridge_server.answer.dropped_reports import Summary, summary_of
+from fleetridge_server.answer.report_results import Result, Results
 from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.course import note_part
 from fleetridge_server.ingest import intake
-from fleetridge_server.ingest.body import content_encoding, inflated, read_body, too_large
-from fleetridge_server.ingest.intake import Accepted, IntakeOutcome, Item
-from fleetridge_server.problems import FieldError, Problem, ProblemError, unavailable
-from fleetridge_server.report_counts import note_reports
+from fleetridge_server.ingest.body import content_encoding, read_body
+from fleetridge_server.problems import Problem, ProblemError
+from fleetridge_server.receiving.call import Call
+from fleetridge_server.receiving.queue import ReportQueue
 from fleetridge_server.store.models import Document, Report
-from fleetridge_server.store.report_writer import ReportWriter
-from fleetridge_server.store.writing import LostRaceError, Posted
 
 router = APIRouter(tags=["reports"])
-
-_INVALID = "This is not a report that can be taken"
-# Of all results of a list together; beyond it each rejected report is still told its first fault.
-_MAX_ERRORS_OF_LIST = 500
 
 # Beside the report, which stays as it was sent.
 _QUARANTINED = "Fleetridge-Quarantined"
@@ -43,29 +33,6 @@ _QUARANTINED_HEADER = {
     "description": "`yes` where the report counts for nothing, since its token is not trusted.",
     "schema": {"type": "string", "enum": ["yes"]},
 }
-
-_STATUS_OF = {"created": 201, "duplicate": 200}
-
-
-class Result(BaseModel):
-    """
-    What became of one report.
-
-    Attributes:
-        report_id: as it was sent; null where it was no text.
-        outcome: `created`, `duplicate` (stored before, the same), `conflict` (stored before with other content),
-            `rejected` (not a report; see `errors`). The last two are final: sending the same again is no use.
-    """
-
-    report_id: str | None
-    outcome: IntakeOutcome
-    errors: list[FieldError] = []
-
-
-class Results(BaseModel):
-    """What became of each report of a list, in their order."""
-
-    results: list[Result]
 
 
 class DroppedProblem(Problem):
@@ -131,12 +98,15 @@ async def post_reports(request: Request, caller: CurrentCaller) -> Response:
     other, and the answer is 200 with one result each. The body may be compressed with gzip.
     """
     received_at = datetime.now(timezone.utc)  # before the body and the queue, which say nothing of the sender's clock
-    state = request.app.state
-    with state.waiting_bodies.place() as place:
+    queue: ReportQueue = request.app.state.report_queue
+    with request.app.state.waiting_bodies.place() as place:
         body = await read_body(request, place)
-        encoding = content_encoding(request)
-        intaking = Intaking(state.report_writer, caller, received_at)
-        return await anyio.to_thread.run_sync(_taken, intaking, body, encoding, limiter=state.writers)
+        call = Call(body, content_encoding(request), caller, received_at, current_request_id())
+        answer = await queue.take(call)
+    note_part(answer.course)
+    if isinstance(answer.told, ProblemError):
+        raise answer.told
+    return Response(answer.told.content, answer.told.status, media_type="application/json")
 
 
 @router.get(
@@ -174,93 +144,6 @@ def the_document(session: Session, report_id: UUID) -> tuple[Report, bytes]:
     if document is None:
         raise _dropped(summary_of(session, report))
     return report, intake.unpacked(document.body)
-
-
-@dataclass(frozen=True, slots=True)
-class Intaking:
-    """One call that brings reports: who stores them, whose they are, and when they came."""
-
-    writer: ReportWriter
-    caller: Caller
-    received_at: datetime
-
-
-def _taken(intaking: Intaking, body: bytes, encoding: str) -> Response:
-    try:
-        value = strict_json.parse(inflated(body, encoding))
-    except TooManyValuesError as error:
-        raise too_large(error.problem) from error
-    except StrictJsonError as error:
-        fault = FieldError(field=error.path, problem=error.problem)
-        raise _invalid("not_json", "The body is not JSON", [fault]) from error
-    if intake.is_envelope(value):
-        return _taken_list(intaking, value)
-    if not isinstance(value, dict):
-        fault = FieldError(field="", problem="send one report, or {sent_at, reports: […]}")
-        raise _invalid("invalid_report", _INVALID, [fault])
-    return _taken_single(intaking, value)
-
-
-def _taken_list(intaking: Intaking, value: dict[str, Json]) -> Response:
-    try:
-        envelope = intake.envelope_of(value)
-    except intake.EnvelopeError as error:
-        raise _invalid("invalid_envelope", "This is not a list of reports", [error.error]) from error
-    items = [
-        intake.examined(item, sent_at=envelope.sent_at, received_at=intaking.received_at) for item in envelope.reports
-    ]
-    require_places(intaking.caller, items, in_list=True)
-    results = _stored(intaking, items)
-    return JSONResponse(Results(results=list(_bounded(results))).model_dump(mode="json"))
-
-
-def _taken_single(intaking: Intaking, value: Json) -> Response:
-    item = intake.examined(value, sent_at=None, received_at=intaking.received_at)
-    require_places(intaking.caller, [item], in_list=False)
-    [result] = _stored(intaking, [item])
-    about = {"report_id": result.report_id, "outcome": result.outcome}
-    if result.outcome == "rejected":
-        raise _invalid("invalid_report", _INVALID, result.errors, about)
-    if result.outcome == "conflict":
-        detail = (
-            "a report with this id and other content is stored already; a report is never changed, give it a new id"
-        )
-        raise ProblemError(409, "conflict", "The id is taken", detail, members=about)
-    return JSONResponse(result.model_dump(mode="json"), _STATUS_OF[result.outcome])
-
-
-def _stored(intaking: Intaking, items: Sequence[Item]) -> list[Result]:
-    accepted = [item for item in items if isinstance(item, Accepted)]
-    try:
-        posted = Posted(accepted, intaking.caller.token_id)
-        outcomes = iter(intaking.writer.write(posted) if accepted else [])
-    except LostRaceError as error:
-        detail = "others send the same reports at this moment; send the same again after Retry-After seconds"
-        raise unavailable("busy", "Too many reports at once", detail) from error
-    results = [
-        Result(report_id=item.sent_id, outcome=next(outcomes))
-        if isinstance(item, Accepted)
-        else Result(report_id=item.sent_id, outcome="rejected", errors=list(item.errors))
-        for item in items
-    ]
-    note_reports(items, [result.outcome for result in results])
-    return results
-
-
-def _bounded(results: Iterable[Result]) -> Iterator[Result]:
-    """Results with fewer faults where there are too many in all."""
-    left = _MAX_ERRORS_OF_LIST
-    for result in results:
-        told = result.errors[: max(1, left)]
-        left -= len(told)
-        yield result.model_copy(update={"errors": told})
-
-
-def _invalid(
-    code: str, title: str, errors: Sequence[FieldError], members: dict[str, Any] | None = None
-) -> ProblemError:
-    detail = "; ".join(f"{error.field}: {error.problem}" if error.field else error.problem for error in errors)
-    return ProblemError(422, code, title, detail, errors=errors, members=members)
 
 
 def _dropped(summary: Summary) -> ProblemError:

@@ -7,6 +7,7 @@ comes of it is stored in one transaction, so that whoever is killed leaves the e
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.due import Population, note_due, take_due
 from fleetridge_server.store.evaluations import NO_COURSE, course
-from fleetridge_server.store.gpu_histories import GPUS_AT_ONCE, refresh_histories
+from fleetridge_server.store.gpu_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
 from fleetridge_server.store.outcomes import (
     Outcome,
     Said,
@@ -38,8 +39,11 @@ from fleetridge_server.store.outcomes import (
     save_evaluation,
     writing_of,
 )
+from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.verdict.evaluation import RULE_VERSION
 from fleetridge_server.verdict.state import GpuState
+
+_log = logging.getLogger(__name__)
 
 
 def utc_now() -> datetime:
@@ -66,17 +70,24 @@ class Evaluator:
         Judge the gpus of one device as of now, and store what is said of them, with alerts.
 
         Raises:
-            SupersededError: somebody else did meanwhile.
+            SupersededError: somebody else did meanwhile, or did as of a later time and this server's clock is behind.
         """
         started = time.perf_counter()
         with self.database.writing() as session:
             take_due(session, population)
         try:
             with collector_held_back():
-                return self._continue_course(population, started)
+                saved = self._continue_course(population, started)
         except BaseException:
             self._note_again(population)
             raise
+        if saved.foretold is not None:
+            _log.warning(
+                "device %d: what was said as of times until %s, by a clock that was ahead, counts as said by now",
+                population.device_id,
+                saved.foretold.isoformat(timespec="seconds"),
+            )
+        return saved
 
     def _continue_course(self, population: Population, started: float) -> Saved:
         self.bring_up_to_date(population)
@@ -104,14 +115,18 @@ class Evaluator:
             return save_aside(session, outcome, writing)
 
     def bring_up_to_date(self, population: Population) -> int:
-        """Bring the histories of all gpus that are due up to date; how many were."""
+        """
+        Bring the histories of all gpus that are due up to date; how many were.
+
+        Those that become due meanwhile are so afterwards: somebody noted it, and until then their reports are read.
+        """
+        with self.database.reading() as session:
+            due = due_gpus(session, population)
         total = 0
-        while True:
+        for gpu_rows in in_chunks(due, GPUS_AT_ONCE):
             with self.database.writing() as session:
-                refreshed = refresh_histories(session, population)
-            total += refreshed
-            if refreshed < GPUS_AT_ONCE:
-                return total
+                total += refresh_histories(session, population, gpu_rows)
+        return total
 
     def _note_again(self, population: Population) -> None:
         """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""

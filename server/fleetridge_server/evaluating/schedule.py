@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 from fleetridge_server.background import Task
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.ingest.clock import TOLERATED_AHEAD
 from fleetridge_server.store.due import Population, due_notes, note_due
 from fleetridge_server.store.evaluations import LastEvaluation, last_evaluations
+from fleetridge_server.store.foretold import is_behind, is_foretold
 from fleetridge_server.store.gpu_histories import populations_with_due_gpus
 from fleetridge_server.store.leadership import Leadership
 from fleetridge_server.store.outcomes import SupersededError
@@ -45,8 +45,6 @@ POLL_S = 1.0
 # A database that starts again is back by then, and the log of an hour without it stays short.
 AFTER_TROUBLE_S = 5.0
 
-_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
-
 
 def starts_at(due: EvaluationDue | None, last: LastEvaluation | None, every: timedelta = EVERY) -> datetime | None:
     """
@@ -67,6 +65,12 @@ def starts_at(due: EvaluationDue | None, last: LastEvaluation | None, every: tim
     return min(reasons) if last is None else max(min(reasons), last.made_at + RESTS * last.took)
 
 
+def _latest(due: EvaluationDue | None, last: LastEvaluation | None) -> datetime:
+    """Latest time by which a start is reckoned; one of the two is there."""
+    times = [due.since] if due is not None else []
+    return max([*times, last.made_at, last.as_of] if last is not None else times)
+
+
 @dataclass
 class Schedule:
     """
@@ -82,7 +86,7 @@ class Schedule:
     on_evaluated: Callable[[float], None] = lambda _seconds: None
     leadership: Leadership = field(init=False)
     _leads: bool = field(default=False, init=False)
-    _failed: dict[Population, datetime] = field(default_factory=dict, init=False)
+    _let_be: dict[Population, datetime] = field(default_factory=dict, init=False)
     _told_until: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -118,32 +122,41 @@ class Schedule:
             note_due(session, populations_with_due_gpus(session), self.evaluator.now() - LONGEST_WAIT)
 
     def _due(self) -> list[Population]:
+        now = self.evaluator.now()
         with self.evaluator.database.reading() as session:
             notes, last = due_notes(session), last_evaluations(session)
+            known = [own for own in notes.keys() | last.keys() if not self._is_let_be(own, now)]
+            foretold = {
+                population: at
+                for population in known
+                if is_foretold(at := _latest(notes.get(population), last.get(population)), now)
+            }
+            behind = foretold if foretold and is_behind(session, now) else {}
+        self._tell_of_clock(behind, now)
         starts = {
-            population: start
-            for population in notes.keys() | last.keys()
+            population: now if population in foretold else start
+            for population in known
             if (start := starts_at(notes.get(population), last.get(population), self.every)) is not None
         }
-        now = self.evaluator.now()
-        self._tell_of_clock(max((own.made_at for own in last.values()), default=now), now)
-        ready = [population for population, start in starts.items() if max(start, self._not_before(population)) <= now]
+        ready = [own for own, start in starts.items() if start <= now and own not in behind]
         return sorted(ready, key=lambda population: (starts[population], population))
 
-    def _tell_of_clock(self, newest: datetime, now: datetime) -> None:
-        """Say once where an evaluation was made in the future: until then the same gpus are not judged again."""
-        if newest - now <= TOLERATED_AHEAD:
-            self._told_until = None
-        elif newest != self._told_until:
-            self._told_until = newest
-            _log.warning(
-                "evaluations wait until %s, when one was made already by a clock that was ahead; set the clocks of all "
-                "servers right, and see 'Clocks' in docs/operations.md",
-                newest.isoformat(timespec="seconds"),
-            )
+    def _tell_of_clock(self, behind: Mapping[Population, datetime], now: datetime) -> None:
+        """Say once that this clock is behind: evaluations wait, as verdicts do not go back in time."""
+        self._let_be |= dict.fromkeys(behind, now + AFTER_FAILURE)
+        until = max(behind.values(), default=None)
+        if until is None or until == self._told_until:
+            return
+        self._told_until = until
+        _log.warning(
+            "evaluations wait until %s, when one was made already: this server's clock is behind those of the nodes; "
+            "set it right, and see 'Clocks' in docs/operations.md",
+            until.isoformat(timespec="seconds"),
+        )
 
-    def _not_before(self, population: Population) -> datetime:
-        return self._failed.get(population, _BEGINNING)
+    def _is_let_be(self, population: Population, now: datetime) -> bool:
+        """Whether it is too early to try again; a time further ahead is one of before the clock was put back."""
+        return now < self._let_be.get(population, now) <= now + AFTER_FAILURE
 
     def _evaluate(self, population: Population) -> bool:
         began_s = time.perf_counter()
@@ -158,9 +171,9 @@ class Schedule:
         except Exception:  # noqa: BLE001 # logged, whatever it is
             # One device that cannot be judged must not keep the others waiting.
             _log.exception("device %d cannot be evaluated; it is tried again in a while", population.device_id)
-            self._failed[population] = self.evaluator.now() + AFTER_FAILURE
+            self._let_be[population] = self.evaluator.now() + AFTER_FAILURE
             return False
-        self._failed.pop(population, None)
+        self._let_be.pop(population, None)
         return True
 
 

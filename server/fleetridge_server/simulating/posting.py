@@ -21,7 +21,7 @@ import fleetridge
 from fleetridge.report import Report
 from fleetridge.strict_json import as_printable
 from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
-from fleetridge_server.api.reports import Result, Results
+from fleetridge_server.answer.report_results import Result, Results
 from fleetridge_server.problems import shortened
 
 # Reports of one call: some hundred kilobytes of JSON, stored in a fraction of a second.

@@ -25,10 +25,13 @@ from fleetridge_server.store.data_file import DataFile
 DEFAULT_URL = "sqlite:///fleetridge.db"
 
 # Requests that read run in at most so many threads, those that write in so many others, so that a read always finds a
-# thread and a connection. A dozen keeps two cores busy; four replicas stay below PostgreSQL's default of 100
-# connections. Few write at once, for each may hold a body of megabytes and its parsed form.
-READ_THREADS = 16
-WRITE_THREADS = 4
+# thread and a connection. A dozen keeps two cores busy; four replicas, each with two processes that take in reports,
+# stay below PostgreSQL's default of 100 connections. Few write at once: marks, and who signs in.
+READ_THREADS = 14
+WRITE_THREADS = 2
+
+# Reports are taken in by one thread, or by processes that have a connection each.
+INTAKE_THREADS = 1
 
 # Whether the server is ready is asked beside all others, so that slow reads do not make it seem dead.
 HEALTH_THREADS = 1
@@ -44,7 +47,13 @@ NOTIFIER_CONNECTIONS = 1
 
 # One for every thread, so that none ever waits for another's.
 _POOL_SIZE = (
-    READ_THREADS + WRITE_THREADS + HEALTH_THREADS + ACCESS_THREADS + EVALUATOR_CONNECTIONS + NOTIFIER_CONNECTIONS
+    READ_THREADS
+    + WRITE_THREADS
+    + INTAKE_THREADS
+    + HEALTH_THREADS
+    + ACCESS_THREADS
+    + EVALUATOR_CONNECTIONS
+    + NOTIFIER_CONNECTIONS
 )
 
 # Only reached when a connection hangs: there is one for every thread.
@@ -155,19 +164,23 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(database_url: str, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Database:
+def open_database(
+    database_url: str, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, data_file: DataFile | None = None
+) -> Database:
     """
     Engine for a server's requests; nothing is connected yet.
 
     Args:
         database_url: as `parsed_url` takes it.
+        data_file: the one that another process of this server has open.
         statement_timeout_ms: after which a statement is given up; 0 for never, for work that nobody waits for.
 
     Raises:
         DatabaseUrlError: the address cannot be used.
     """
     url = parsed_url(database_url)
-    data_file = DataFile(Path(url.database or "").absolute()) if url.get_backend_name() == "sqlite" else None
+    if data_file is None and url.get_backend_name() == "sqlite":
+        data_file = DataFile(Path(url.database or "").absolute())
     engine = create_database_engine(database_url, statement_timeout_ms=statement_timeout_ms)
     if data_file is not None:
         _watch_file(engine, data_file)

@@ -6,11 +6,11 @@ One row for each gpu, so that an evaluation after few new reports reads the repo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, Table, and_, exists, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import Span
@@ -20,7 +20,7 @@ from fleetridge_server.store.due import Population
 from fleetridge_server.store.evidence import Subject, judged_reports
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.places import device_then
-from fleetridge_server.store.upserts import insert_or_replace
+from fleetridge_server.store.upserts import in_chunks, insert_or_replace
 from fleetridge_server.store.verdict_models import GpuHistory as KeptHistory
 
 _KEPT = cast("Table", KeptHistory.__table__)
@@ -28,18 +28,34 @@ _KEPT = cast("Table", KeptHistory.__table__)
 # Gpus whose rows one transaction holds: whoever reports one of them meanwhile waits for it.
 GPUS_AT_ONCE = 50
 
-# Rows that one statement reads; far below a second.
-_ROWS_PER_QUERY = 2000
+# Gpus whose histories one statement reads: far below a second, and below the number of parameters that either takes.
+_ROWS_PER_QUERY = 500
+
+_GPU_ROWS = "gpu_rows"
 
 
-def refresh_histories(session: Session, population: Population) -> int:
+def due_gpus(session: Session, population: Population) -> list[int]:
     """
-    Bring some histories that are due up to date, in a transaction of the caller's; how many were.
+    Rows of all gpus whose histories are to be made anew, in their order.
 
-    Fewer than GPUS_AT_ONCE means that none is left.
+    To be asked once: it passes over all gpus of the population.
     """
-    due = select(Gpu.id, Gpu.identity, Gpu.device_id).where(_is_in(population), _is_due())
-    subjects = [Subject(*row) for row in session.execute(due.order_by(Gpu.id).limit(GPUS_AT_ONCE).with_for_update())]
+    due = select(Gpu.id).where(_is_in(population), _is_due()).order_by(Gpu.id)
+    return [row[0] for row in session.connection().execute(due)]
+
+
+def refresh_histories(session: Session, population: Population, gpu_rows: Sequence[int]) -> int:
+    """
+    Bring the histories of some gpus up to date, in a transaction of the caller's; how many were.
+
+    Args:
+        session: to write in.
+        population: gpus that are of another one by now are left to it.
+        gpu_rows: at most GPUS_AT_ONCE; those that somebody else did meanwhile are left alone.
+    """
+    chosen = select(Gpu.id, Gpu.identity, Gpu.device_id).where(Gpu.id.in_(gpu_rows), _is_due())
+    found = session.execute(chosen.order_by(Gpu.id).with_for_update())
+    subjects = [subject for row in found if (subject := Subject(*row)).device_id == population.device_id]
     if not subjects:
         return 0
     reports = judged_reports(session, subjects)
@@ -85,19 +101,26 @@ def populations_with_due_gpus(session: Session) -> set[Population]:
 
 
 def _rows(session: Session, population: Population, as_of: datetime) -> Iterator[Any]:
-    last = 0
-    while True:
-        page = _page(population, as_of).where(Gpu.id > last).limit(_ROWS_PER_QUERY)
-        rows = session.connection().execute(page).all()
-        yield from rows
-        if len(rows) < _ROWS_PER_QUERY:
-            return
-        last = rows[-1].id
+    """
+    Gpus that were of a device at a time, in the order of their rows, with their history where it holds for that time.
+
+    They are named row by row: asked for those after the last one, either database may pass over all gpus each time.
+    """
+    connection = session.connection()
+    candidates = [row[0] for row in connection.execute(_candidates(population, as_of))]
+    wanted = _wanted(population, as_of)
+    for gpu_rows in in_chunks(candidates, _ROWS_PER_QUERY):
+        yield from connection.execute(wanted, {_GPU_ROWS: gpu_rows}).all()
 
 
-def _page(population: Population, as_of: datetime) -> Select[int, str, str]:
-    """Gpus in the order of their rows, with their history where it holds for that time."""
-    later = Gpu.last_seen > as_of
+def _candidates(population: Population, as_of: datetime) -> Select[int]:
+    """Rows of the gpus that may have been of a device at a time: those that are, and all that reported since."""
+    may_be = or_(Gpu.device_id == population.device_id, Gpu.last_seen > as_of)
+    return select(Gpu.id).where(Gpu.simulated.is_(population.simulated), may_be).order_by(Gpu.id)
+
+
+def _wanted(population: Population, as_of: datetime) -> Select[int, str, str]:
+    """Statement on some of these."""
     was_there = device_then(Span(as_of, simulated=population.simulated)) == population.device_id
     holds = and_(
         KeptHistory.gpu_id == Gpu.id,
@@ -109,7 +132,7 @@ def _page(population: Population, as_of: datetime) -> Select[int, str, str]:
     return (
         select(Gpu.id, Gpu.identity, KeptHistory.body)
         .outerjoin(KeptHistory, holds)
-        .where(Gpu.simulated.is_(population.simulated), or_(Gpu.device_id == population.device_id, later), was_there)
+        .where(Gpu.id.in_(bindparam(_GPU_ROWS, expanding=True)), was_there)
         .order_by(Gpu.id)
     )
 

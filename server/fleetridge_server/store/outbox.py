@@ -55,7 +55,7 @@ def has_untold(session: Session) -> bool:
 def has_due(session: Session, now: datetime) -> bool:
     """Whether the oldest message may be sent now."""
     oldest = session.scalar(select(Notification.next_try_at).where(_is_pending()).order_by(Notification.id).limit(1))
-    return oldest is not None and oldest <= now
+    return oldest is not None and _has_come(oldest, now)
 
 
 def untold(session: Session) -> list[AlertView]:
@@ -86,7 +86,7 @@ def claim_oldest(session: Session, now: datetime) -> Claimed | None:
     """Oldest message that is not delivered, if it may be sent now."""
     query = select(Notification).where(_is_pending()).order_by(Notification.id).limit(1).with_for_update()
     note = session.scalar(query)
-    if note is None or note.next_try_at > now:
+    if note is None or not _has_come(note.next_try_at, now):
         return None
     note.tries += 1
     note.next_try_at = now + LEASE
@@ -136,6 +136,11 @@ def pause_after(tries: int) -> timedelta:
     """How long to wait after so many tries, at least one."""
     doublings = min(tries - 1, _MOST_DOUBLINGS)
     return min(_FIRST_PAUSE * (1 << doublings), _LONGEST_PAUSE)
+
+
+def _has_come(next_try_at: datetime, now: datetime) -> bool:
+    """Whether it is time; what waits longer than the longest pause was put off by a clock that was ahead."""
+    return not now < next_try_at <= now + _LONGEST_PAUSE
 
 
 def _is_pending() -> ColumnElement[bool]:

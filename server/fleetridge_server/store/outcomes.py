@@ -7,12 +7,12 @@ What has to be written is made out beforehand (`writing_of`), so that the transa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from hashlib import blake2b
 from typing import cast
 
-from sqlalchemy import Table, delete, insert, select
+from sqlalchemy import Table, bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.record import record
@@ -20,6 +20,7 @@ from fleetridge_server.store.alerts import AlertCause, Settled, settle_alerts
 from fleetridge_server.store.bulk import write_rows
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.evaluations import Course, Known, newest_evaluation, of_population
+from fleetridge_server.store.foretold import is_behind, is_foretold, take_back
 from fleetridge_server.store.models import Device
 from fleetridge_server.store.upserts import Row, in_chunks, insert_or_replace
 from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation, VerdictChange
@@ -36,7 +37,7 @@ _DIGEST_BYTES = 16
 
 
 class SupersededError(RuntimeError):
-    """Another evaluation of the same gpus was stored meanwhile; nothing of this one was, nor needs to be."""
+    """Another evaluation of the same gpus stands, for a later time; nothing of this one was stored, nor needs to be."""
 
 
 @record
@@ -104,10 +105,17 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """An evaluation that was stored, with the alerts that it opened and resolved."""
+    """
+    An evaluation that was stored.
+
+    Attributes:
+        alerts: that it opened and resolved.
+        foretold: as of when something had been said that counts as said by now; None where nothing had.
+    """
 
     evaluation_id: int
     alerts: Settled
+    foretold: datetime | None = None
 
 
 def digest_of(body: bytes) -> bytes:
@@ -120,7 +128,7 @@ def writing_of(outcome: Outcome, before: Course) -> Writing:
     current: list[Row] = []
     changes: list[Row] = []
     for said in outcome.said:
-        known = before.known.get(said.identity)
+        known = _by_now(before.known.get(said.identity), outcome.as_of)
         is_told = known is None or _is_told(outcome, said, known)
         if known is None or is_told or known.digest != said.digest:
             row = _current_row(outcome, said, known)
@@ -145,24 +153,25 @@ def save_evaluation(session: Session, outcome: Outcome, writing: Writing, *, aft
         after: the evaluation that `writing` was made beside.
 
     Raises:
-        SupersededError: the course has gone on since.
+        SupersededError: the course has gone on since, or this server's clock is behind.
     """
     population = outcome.population
     _lock(session, population)
     newest = newest_evaluation(session, population)
-    if (None if newest is None else newest.id) != after or (newest is not None and newest.as_of > outcome.as_of):
+    if (None if newest is None else newest.id) != after:
         raise SupersededError("the same gpus were evaluated meanwhile, for a later time; those verdicts stand")
+    foretold = None if newest is None or newest.as_of <= outcome.as_of else newest.as_of
+    if foretold is not None:
+        _take_back(session, outcome, foretold)
     evaluation_id = _insert(session, outcome, aside=False)
     _forget(session, _earlier_of_day(session, outcome, evaluation_id))
     _insert_changes(session, _ends_elsewhere(session, outcome, writing.new), evaluation_id, aside=False)
     current = [row | {"evaluation_id": evaluation_id} for row in writing.current]
     write_rows(session, _CURRENT, insert_or_replace(session, _CURRENT), current)
-    for identities in in_chunks(writing.gone):
-        mine = of_population(CurrentVerdict, population), CurrentVerdict.identity.in_(identities)
-        session.execute(delete(CurrentVerdict).where(*mine))
+    _drop_verdicts(session, population, writing.gone)
     _insert_changes(session, writing.changes, evaluation_id, aside=False)
     alerts = settle_alerts(session, population, outcome.causes, evaluation_id=evaluation_id, as_of=outcome.as_of)
-    return Saved(evaluation_id, alerts)
+    return Saved(evaluation_id, alerts, foretold)
 
 
 def save_aside(session: Session, outcome: Outcome, writing: Writing) -> int:
@@ -180,6 +189,21 @@ def save_aside(session: Session, outcome: Outcome, writing: Writing) -> int:
 def _lock(session: Session, population: Population) -> None:
     """Have whoever stores an evaluation of the same device wait; those who store reports of it do not."""
     session.execute(select(Device.id).where(Device.id == population.device_id).with_for_update(key_share=True))
+
+
+def _take_back(session: Session, outcome: Outcome, foretold: datetime) -> None:
+    """Have what was said as of a later time count as said by now, where the clock of now is the right one."""
+    population, as_of = outcome.population, outcome.as_of
+    if not is_foretold(foretold, as_of) or is_behind(session, as_of):
+        raise SupersededError(f"verdicts as of {foretold.isoformat(timespec='seconds')} stand, which is later than now")
+    take_back(session, population, as_of)
+
+
+def _by_now(known: Known | None, as_of: datetime) -> Known | None:
+    """What is said of a gpu, none of it from a later time."""
+    if known is None or (known.since <= as_of and known.told_at <= as_of):
+        return known
+    return replace(known, since=min(known.since, as_of), told_at=min(known.told_at, as_of))
 
 
 def _insert(session: Session, outcome: Outcome, *, aside: bool) -> int:
@@ -216,6 +240,13 @@ def _ends_elsewhere(session: Session, outcome: Outcome, new: Sequence[str]) -> l
         )
         rows += [_end_row(outcome, row.identity) | {"device_id": row.device_id} for row in session.execute(elsewhere)]
     return rows
+
+
+def _drop_verdicts(session: Session, population: Population, identities: Sequence[str]) -> None:
+    # One by one: many at once SQLite looks for among all gpus of the device.
+    if identities:
+        is_gone = of_population(CurrentVerdict, population), _CURRENT.c.identity == bindparam("gone")
+        session.execute(delete(_CURRENT).where(*is_gone), [{"gone": identity} for identity in identities])
 
 
 def _earlier_of_day(session: Session, outcome: Outcome, evaluation_id: int) -> Sequence[int]:

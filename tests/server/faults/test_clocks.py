@@ -6,9 +6,12 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from fleetridge_server.api import reports as room
+from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.evaluating.schedule import Schedule
+from fleetridge_server.store.verdict_models import EvaluationDue
 from support.evaluations import HOUR, a_fleet, a_report
 from support.reports import make_report
 
@@ -86,10 +89,14 @@ def test_a_server_whose_clock_was_years_ahead_still_takes_reports(client: AppCli
     assert client.get("/gpus/GPU-1/history").status_code == 200
 
 
-def test_an_evaluation_from_the_future_is_told_of_and_no_reason_to_fail(
+def told_of_clock(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for record in caplog.records if "clock" in (message := record.getMessage())]
+
+
+def test_a_server_whose_clock_was_years_ahead_evaluates_as_soon_as_it_is_right(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Verdicts never go back in time: the next evaluation waits for the clock, says so once, and then comes."""
+    """At once and then when it is due, and says so once."""
     schedule = Schedule(fleet.evaluator)
     fleet.store(a_fleet(gpus=4))
     right = fleet.now + HOUR
@@ -97,12 +104,63 @@ def test_an_evaluation_from_the_future_is_told_of_and_no_reason_to_fail(
     first = schedule.follow_once()
     fleet.now = right
     fleet.store([a_report("GPU-1", at=fleet.now)])
-    between = [schedule.follow_once() for _ in range(3)]
-    told = [record.getMessage() for record in caplog.records if "clock" in record.getMessage()]
-    fleet.now = right + YEARS + HOUR
+    then = [schedule.follow_once() for _ in range(3)]
+    fleet.now = right + HOUR
     last = schedule.follow_once()
     schedule.leadership.resign()
 
-    assert len(first) == len(last) == 1
-    assert between == [[], [], []]
-    assert len(told) == 1
+    assert first == last == [fleet.population()]
+    assert then == [[fleet.population()], [], []]
+    assert len(told_of_clock(caplog)) == 1
+
+
+def test_reports_that_came_while_the_clock_was_ahead_are_judged_once_it_is_right(fleet: Fleet) -> None:
+    """Nothing was evaluated meanwhile; the note on them is from the future."""
+    schedule = Schedule(fleet.evaluator)
+    fleet.store(a_fleet(gpus=4))
+    with fleet.database.writing() as session:
+        session.execute(update(EvaluationDue).values(since=fleet.now + YEARS, latest=fleet.now + YEARS))
+    done = schedule.follow_once()
+    schedule.leadership.resign()
+
+    assert done == [fleet.population()]
+
+
+def test_a_server_whose_clock_is_behind_evaluates_nothing_until_it_is_right(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so once, and verdicts do not go back in time."""
+    schedule = Schedule(fleet.evaluator)
+    fleet.store(a_fleet(gpus=4))
+    right = fleet.now + HOUR
+    fleet.now = right
+    first = schedule.follow_once()
+    fleet.now = right - YEARS
+    behind = [schedule.follow_once() for _ in range(3)]
+    fleet.now += HOUR
+    behind.append(schedule.follow_once())
+    fleet.now = right + HOUR
+    last = schedule.follow_once()
+    schedule.leadership.resign()
+
+    assert first == last == [fleet.population()]
+    assert behind == [[], [], [], []]
+    assert len(told_of_clock(caplog)) == 1
+
+
+def test_a_device_that_failed_while_the_clock_was_ahead_is_tried_again_once_it_is_right(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a minute after a time that has not come."""
+    schedule = Schedule(fleet.evaluator)
+    fleet.store(a_fleet(gpus=4))
+    right = fleet.now + HOUR
+    fleet.now = right + YEARS
+    with monkeypatch.context() as patched:
+        patched.setattr(Evaluator, "continue_course", lambda _self, _population: 1 / 0)
+        failed = schedule.follow_once()
+    fleet.now = right
+    done = schedule.follow_once()
+    schedule.leadership.resign()
+
+    assert (failed, done) == ([], [fleet.population()])

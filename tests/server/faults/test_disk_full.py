@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, event, make_url, text
 from fleetridge_server.store.database import open_database
 from support.app_client import app_client
 from support.load import Load, kept
+from support.processes import children_of
 from support.reports import make_report
 from support.server_process import server_process
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.databases import PostgresDatabases, SqliteDatabases
+    from support.server_process import ServerProcess
 
 # Enough to grow by some reports, and to be full soon.
 ROOM_BYTES = 100_000
@@ -52,6 +54,12 @@ def post_until(address: str, made: Load, status: int) -> httpx.Response:
     raise AssertionError(made.answers)
 
 
+def limit_files(server: ServerProcess, most_bytes: int) -> None:
+    """Limit what a server and its processes may write into a file, as those that it starts later inherit it."""
+    for pid in (server.process.pid, *children_of(server.process.pid)):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
+
+
 def test_a_server_whose_files_cannot_grow_says_so_and_goes_on_once_they_can(sqlite_databases: SqliteDatabases) -> None:
     """The limit that a process has of its files stands in for a disk that is full."""
     url = sqlite_databases.create(migrated=True)
@@ -59,10 +67,10 @@ def test_a_server_whose_files_cannot_grow_says_so_and_goes_on_once_they_can(sqli
     with server_process(url) as server:
         address = server.address()
         largest = max(path.stat().st_size for path in file.parent.glob(f"{file.name}*")) + ROOM_BYTES
-        _soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
+        limit_files(server, largest)
         refused = post_until(address, made, 503)
         reading = httpx.get(f"{address}/devices")
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        limit_files(server, resource.RLIM_INFINITY)
         post_until(address, made, 201)
         code = server.stop()
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import text
 
 from fleetridge_server.store import database as room
-from fleetridge_server.store.database import Database, open_database
+from fleetridge_server.store.database import open_database
 from support.app_client import AppClient, app_client
+from support.calls import writes_held_up
 from support.reports import make_report
 
 if TYPE_CHECKING:
@@ -29,15 +29,6 @@ def narrow_client(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setattr(room, "_POOL_TIMEOUT_S", 0.2)
     with app_client(database_url) as client:
         yield client
-
-
-@contextmanager
-def writes_held_up(database: Database) -> Iterator[None]:
-    """Whoever writes waits until the block ends, and holds a connection meanwhile."""
-    with database.writing() as session:
-        if database.data_file is None:
-            session.execute(text("LOCK TABLE reports IN EXCLUSIVE MODE"))
-        yield
 
 
 def test_calls_for_which_no_connection_is_left_are_told_to_come_again(
@@ -75,5 +66,5 @@ def _until_the_connection_is_taken(client: AppClient) -> None:
 
 def test_there_is_a_connection_for_every_thread_and_task() -> None:
     """So that whoever has a thread has one, too."""
-    threads = room.READ_THREADS + room.WRITE_THREADS + room.HEALTH_THREADS + room.ACCESS_THREADS
+    threads = room.READ_THREADS + room.WRITE_THREADS + room.INTAKE_THREADS + room.HEALTH_THREADS + room.ACCESS_THREADS
     assert threads + room.EVALUATOR_CONNECTIONS + room.NOTIFIER_CONNECTIONS <= room._POOL_SIZE

@@ -91,7 +91,7 @@ def test_a_backup_is_one_state_while_reports_arrive(url: str, tmp_path: Path, mo
 
 def test_a_backup_of_a_server_that_was_killed_has_all_that_was_acknowledged(url: str, tmp_path: Path) -> None:
     """What lies in the journal that it left belongs to the data."""
-    with server_process(url) as server:
+    with server_process(url, environment={"FLEETRIDGE_SERVER_INTAKE_PROCESSES": "0"}) as server:
         address = server.address()
         assert httpx.post(f"{address}/reports", json=make_report()).status_code == 201
         server.process.kill()

@@ -7,13 +7,13 @@ from sqlalchemy import select, update
 
 from fleetridge_server.store import gpu_histories
 from fleetridge_server.store.evidence import judged_reports
-from fleetridge_server.store.gpu_histories import histories, populations_with_due_gpus, refresh_histories
+from fleetridge_server.store.gpu_histories import due_gpus, histories, populations_with_due_gpus, refresh_histories
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.verdict_models import GpuHistory
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from sqlalchemy.orm import Session
@@ -36,9 +36,15 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def refreshed(fleet: Fleet) -> int:
+def due(fleet: Fleet) -> list[int]:
+    with fleet.database.reading() as session:
+        return due_gpus(session, fleet.population())
+
+
+def refreshed(fleet: Fleet, gpu_rows: Sequence[int] | None = None) -> int:
+    chosen = due(fleet) if gpu_rows is None else gpu_rows
     with fleet.database.writing() as session:
-        return refresh_histories(session, fleet.population())
+        return refresh_histories(session, fleet.population(), chosen)
 
 
 def test_histories_are_kept_of_gpus_that_are_due(fleet: Fleet) -> None:
@@ -99,6 +105,7 @@ def test_a_history_of_an_older_format_is_made_anew(fleet: Fleet) -> None:
     with fleet.database.writing() as session:
         session.execute(update(GpuHistory).where(GpuHistory.gpu_id == 1).values(format=0, body="{}"))
 
+    assert due(fleet) == [1]
     assert refreshed(fleet) == 1
     with fleet.database.reading() as session:
         assert len(histories(session, fleet.population(), fleet.now)) == 3
@@ -122,17 +129,38 @@ def test_a_gpu_that_two_nodes_claim_carries_the_flag_until_it_is_over(fleet: Fle
     assert (while_claimed, flag_after_report, is_claimed()) == (True, True, False)
 
 
-def test_more_gpus_than_one_transaction_takes_are_done_in_several(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """None is left out, and pages of them are read whole."""
+def test_histories_are_read_whole_in_however_many_statements(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is left out, kept or not."""
     fleet.store(a_fleet(gpus=7, days=1))
-    monkeypatch.setattr(gpu_histories, "GPUS_AT_ONCE", 3)
+    refreshed(fleet, due(fleet)[:4])
     monkeypatch.setattr(gpu_histories, "_ROWS_PER_QUERY", 2)
 
-    assert [refreshed(fleet) for _ in range(4)] == [3, 3, 1, 0]
     with fleet.database.reading() as session:
-        assert len(histories(session, fleet.population(), fleet.now)) == 7
+        assert sorted(histories(session, fleet.population(), fleet.now)) == [f"GPU-{number}" for number in range(7)]
+
+
+def test_a_history_that_somebody_else_made_meanwhile_is_left_alone(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that evaluate at once share the work."""
+    fleet.store(a_fleet(gpus=3, days=1))
+    listed = due(fleet)
+    refreshed(fleet, listed[:2])
+    asked = asked_for(monkeypatch)
+
+    assert refreshed(fleet, listed) == 1
+    assert asked == ["GPU-2"]
+
+
+def test_a_gpu_that_is_of_another_device_by_now_stays_due(fleet: Fleet) -> None:
+    """Its new device's evaluation makes its history, with the roofs of that one."""
+    fleet.store([a_report("GPU-1", gpu__device=None, gpu__architecture="sm_90")])
+    former, listed = fleet.population(), due(fleet)
+    fleet.store([a_report("GPU-1", at=NOON + HOUR / 2)])
+
+    with fleet.database.writing() as session:
+        assert refresh_histories(session, former, listed) == 0
+    assert fleet.due_gpus() == ["GPU-1"]
 
 
 def test_populations_with_due_gpus_are_found(fleet: Fleet) -> None:

@@ -124,6 +124,22 @@ def test_a_try_that_failed_is_made_again_later_and_later(database: Database) -> 
     assert (pauses[0], pauses[-1]) == (timedelta(seconds=5), timedelta(minutes=15))
 
 
+def test_a_message_of_a_clock_that_was_ahead_does_not_hold_up_the_others(database: Database) -> None:
+    """It goes out first, as soon as the clock is right."""
+    open_alerts(database, "GPU-1")
+    ahead = NOW + timedelta(days=1500)
+    make_message(database, ahead)
+    claimed = claim(database, ahead)
+    assert claimed is not None
+    fail(database, claimed, ahead)
+    open_alerts(database, "GPU-2")
+    make_message(database)
+
+    with database.reading() as session:
+        assert outbox.has_due(session, NOW)
+    assert deliver_all(database) == ["GPU-1 firing", "GPU-2 firing"]
+
+
 def test_a_receiver_that_asks_for_time_gets_it_within_bounds(database: Database) -> None:
     open_alerts(database, "GPU-1")
     make_message(database)

@@ -1,0 +1,48 @@
+"""
+The process of a worker: takes in what it is given until whoever started it says no more, or is gone.
+
+It is given calls and gives answers over its standard input, a socket. Signals that end a server are kept from it by
+whoever started it, which ends it when its own work is done.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+
+from fleetridge_server.access.log_lines import logs_to
+from fleetridge_server.receiving.workers import Start, ThisProcess, answers_of
+from fleetridge_server.store.database import open_database
+
+# Objects after which the collector of cyclic garbage looks at the young ones. A report is some thousand objects without
+# a cycle; after every 700, as usual, looking takes a tenth of the time, and after more than this it is not felt.
+_COLLECTED_AFTER = 10_000
+
+# By how much it stands back: where all processors are busy, whoever asks for a page is served before reports are taken
+# in, which may wait. Of one processor that both want it has a quarter.
+_NICENESS = 5
+
+
+def main() -> None:
+    """Take in reports."""
+    os.nice(_NICENESS)
+    gc.freeze()  # nobody has to look again at the modules
+    gc.set_threshold(_COLLECTED_AFTER)
+    with Connection(sys.stdin.fileno()) as connection, suppress(EOFError, ConnectionError):
+        start: Start = connection.recv()
+        with logs_to(sys.stderr, log_format="json" if start.is_logged_as_json else "text", environ=os.environ):
+            _work(connection, start)
+
+
+def _work(connection: Connection, start: Start) -> None:
+    with closing(open_database(start.database_url, data_file=start.data_file)) as database:
+        worker = ThisProcess(database)
+        while True:
+            connection.send(answers_of(worker, connection.recv()))
+
+
+if __name__ == "__main__":
+    main()

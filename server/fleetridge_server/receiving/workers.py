@@ -1,0 +1,176 @@
+"""Those who take in reports: this process, or one of its own that does nothing else."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Protocol, final
+
+from fleetridge.own_program import own_program
+from fleetridge_server.access.log_lines import is_logged_as_json
+from fleetridge_server.course import Course
+from fleetridge_server.problems import ProblemError, unavailable, unexpected
+from fleetridge_server.receiving.call import Answer, Call
+from fleetridge_server.receiving.taking import take
+from fleetridge_server.store.data_file import DataFile
+from fleetridge_server.store.database import Database
+
+_PROGRAM = own_program("fleetridge_server.receiving.worker_process")
+
+# A terminal and systemd send them to every process of a server, which still needs its workers for what it has in hand.
+_OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
+
+# A worker without calls ends as soon as it is told so; it may have to let go of a database that does not answer.
+_END_TIMEOUT_S = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a worker's process has to know first."""
+
+    database_url: str
+    data_file: DataFile | None
+    is_logged_as_json: bool
+
+
+class Worker(Protocol):
+    """Who takes in the reports of calls, some calls at a time."""
+
+    def take(self, calls: Sequence[Call]) -> list[Answer]:
+        """Answer to each call, in their order."""
+
+    def close(self) -> None:
+        """End, and leave nothing behind."""
+
+
+def answers_of(worker: Worker, calls: Sequence[Call]) -> list[Answer]:
+    """What a worker answers; where it breaks, that it does."""
+    try:
+        return worker.take(calls)
+    except Exception:  # noqa: BLE001 # logged, whatever it is
+        _log.exception("reports of requests %s could not be taken", ", ".join(str(call.request_id) for call in calls))
+        return [Answer(unexpected(), Course())] * len(calls)
+
+
+@final
+class ThisProcess:
+    """Takes in reports in a thread of this process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(self, calls: Sequence[Call]) -> list[Answer]:
+        """Answer to each call, in their order."""
+        return take(self._database, calls)
+
+    def close(self) -> None:
+        """Leave the database to whoever opened it."""
+
+
+@final
+class WorkerProcess:
+    """
+    Has reports taken in by a process of its own, which starts with the first call and is replaced when it is lost.
+
+    Args:
+        database_url: where to.
+        data_file: the one that this process has open, where it is one.
+    """
+
+    def __init__(self, database_url: str, data_file: DataFile | None) -> None:
+        self._start = Start(database_url, data_file, is_logged_as_json())
+        self._running: _Running | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its number, where it runs."""
+        return None if self._running is None else self._running.process.pid
+
+    def take(self, calls: Sequence[Call]) -> list[Answer]:
+        """Answer to each call, in their order; where the process is lost meanwhile, that they are to come again."""
+        try:
+            running = self._ready()
+            running.connection.send(list(calls))
+            answers: list[Answer] = running.connection.recv()
+        except (EOFError, OSError) as error:
+            _log.error("the process that took in %d calls is lost: %s", len(calls), self._farewell(error))
+            return [Answer(_lost(), Course())] * len(calls)
+        return answers
+
+    def close(self) -> None:
+        """End the process, once it has done what it has in hand."""
+        if self._running is not None:
+            self._running.end()
+            self._running = None
+
+    def _ready(self) -> _Running:
+        if self._running is not None and self._running.process.poll() is not None:
+            _log.warning("a process that takes in reports is gone: %s", self._farewell(None))
+        if self._running is None:
+            self._running = _started(self._start)
+        return self._running
+
+    def _farewell(self, error: Exception | None) -> str:
+        """How it ended, after which it is no more."""
+        code = None if self._running is None else self._running.end()
+        self._running = None
+        return (
+            f"it could not be started ({error})" if code is None else f"it ended with {code}; the next call starts it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    connection: Connection
+
+    def end(self) -> int:
+        """Have it end; its exit code."""
+        self.connection.close()  # upon which it ends by itself
+        try:
+            return self.process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def _started(start: Start) -> _Running:
+    ours, its = socket.socketpair()
+    with its:
+        connection = Connection(ours.detach())
+        try:
+            with _signals_withheld():
+                process = subprocess.Popen(_PROGRAM, stdin=its.fileno(), stdout=subprocess.DEVNULL)  # noqa: S603 # our own program
+        except OSError:
+            connection.close()
+            raise
+    running = _Running(process, connection)
+    with suppress(OSError):  # it has ended, which the first call finds out
+        connection.send(start)
+    return running
+
+
+@contextmanager
+def _signals_withheld() -> Iterator[None]:
+    """Keep a process that is started meanwhile from what ends a server, from its first moment on: it inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_SERVER)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _lost() -> ProblemError:
+    detail = (
+        "the process that took in the reports ended, so that it is not known whether they are stored; send the same "
+        "again after Retry-After seconds, what is stored then counts once"
+    )
+    return unavailable("busy", "The reports were not taken", detail)
