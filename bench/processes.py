@@ -8,7 +8,8 @@ from pathlib import Path
 
 # Behind the name of the program, in `/proc/PID/stat`.
 _PARENT = 1
-_TIMES = slice(11, 15)
+_OWN_TIMES = slice(11, 13)
+_TIMES = slice(11, 15)  # those of children that have ended, too
 
 
 def cpu_s(pid: int) -> float:
@@ -26,6 +27,12 @@ def cpu_s(pid: int) -> float:
         total += ticks.get(one, 0)
         waiting += children[one]
     return total / os.sysconf("SC_CLK_TCK")
+
+
+def own_cpu_s(pid: int) -> float:
+    """Processor time of a process alone."""
+    fields = _stat(Path("/proc") / str(pid))
+    return 0.0 if fields is None else sum(map(int, fields[_OWN_TIMES])) / os.sysconf("SC_CLK_TCK")
 
 
 def parent_of(pid: int) -> int:

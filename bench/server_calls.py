@@ -1,11 +1,18 @@
-"""Calls that `bench/server.py` posts: full reports of a fleet's nodes, made before so that the clients cost little."""
+"""
+Calls that benchmarks of a server post: full reports of a fleet's nodes, made before so that the clients cost little.
+
+    python bench/server_calls.py ADDRESS FILE --seconds S [--reports-per-s N]
+"""
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import http.client
 import itertools
 import json
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +42,7 @@ _TIMEOUT_S = 60
 _SIZE_BYTES = 4
 
 # Far more than a server takes, so that no report has to be sent twice.
-_MOST_REPORTS_PER_S = 800
+_MOST_REPORTS_PER_S = 1600
 
 # The newest reports that are there are a day old; however many calls there are, they lie between those and now.
 _NEW_SPAN = timedelta(hours=20)
@@ -43,14 +50,17 @@ _NEW_SPAN = timedelta(hours=20)
 _HEADERS = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
 
 
-def write_calls(folder: Path, url: str, clients: int, seconds: float) -> list[Path]:
+def write_calls(
+    folder: Path, url: str, clients: int, seconds: float, *, reports_per_s: float = _MOST_REPORTS_PER_S
+) -> list[Path]:
     """
     Files of compressed calls, one for each client: a node's reports each, of the nodes and gpus that are there.
 
-    Every client has nodes of its own, and its calls go through them again and again, each time measured later.
+    Every client has nodes of its own, and its calls go through them again and again, each time measured later. They
+    are as many as are posted in so many seconds at that rate.
     """
     nodes, memory_bytes = _fleet(url)
-    calls = int(_MOST_REPORTS_PER_S * seconds / GPUS_PER_NODE / clients) + 1
+    calls = int(reports_per_s * seconds / GPUS_PER_NODE / clients) + 1
     rounds = -(-calls // max(1, len(nodes) // clients))
     until = datetime.now(timezone.utc).replace(microsecond=0)
     times = [until - _NEW_SPAN + _NEW_SPAN * turn / rounds for turn in range(rounds)]
@@ -73,12 +83,47 @@ def calls_in(file: Path) -> Iterator[bytes]:
             yield stream.read(int.from_bytes(size, "big"))
 
 
-def post(address: str, bodies: Path, seconds: float) -> None:
-    """Post the calls of a file for so long, and print how many reports were taken."""
+def posting(
+    addresses: Sequence[str], files: Sequence[Path], seconds: float, *, reports_per_s: float | None = None
+) -> list[subprocess.Popen[str]]:
+    """Clients that have begun to post a file each, each to one of the servers; the rate is of each, None for any."""
+    pace = [] if reports_per_s is None else ["--reports-per-s", str(reports_per_s)]
+    clients = []
+    for number, file in enumerate(files):
+        address = addresses[number % len(addresses)]
+        command = [sys.executable, __file__, address, str(file), "--seconds", str(seconds), *pace]
+        clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))  # noqa: S603 # this file
+    return clients
+
+
+def told(clients: Sequence[subprocess.Popen[str]]) -> list[dict[str, float]]:
+    """What clients say in the end: reports `taken`, `seconds`, `client_cpu_s`."""
+    return [json.loads(client.communicate()[0]) for client in clients]
+
+
+def rate(clients: Sequence[Mapping[str, float]]) -> float:
+    """Reports a second that clients had acknowledged."""
+    return sum(own["taken"] for own in clients) / max(own["seconds"] for own in clients)
+
+
+def main() -> None:
+    """Post, and print how much was taken."""
+    parser = argparse.ArgumentParser(description="Posts calls that were made before.")
+    parser.add_argument("address", help="of the server")
+    parser.add_argument("file", type=Path, help="of calls")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--reports-per-s", type=float, help="at a steady rate; as fast as they are taken by default")
+    options = parser.parse_args()
+    every_s = 0.0 if options.reports_per_s is None else GPUS_PER_NODE / options.reports_per_s
+    _post(options.address, options.file, options.seconds, every_s)
+
+
+def _post(address: str, file: Path, seconds: float, every_s: float) -> None:
     taken = 0
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=_TIMEOUT_S)
     started, cpu_s = time.monotonic(), time.process_time()
-    for body in calls_in(bodies):
+    for number, body in enumerate(calls_in(file)):
+        time.sleep(max(0.0, started + number * every_s - time.monotonic()))
         if time.monotonic() - started >= seconds:
             break
         connection.request("POST", "/reports", body, _HEADERS)
@@ -142,3 +187,7 @@ def _call(
         }
         sent.append({name: own[name] for name in report})
     return {"sent_at": datetime.now(timezone.utc).isoformat(), "reports": sent}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,17 @@
-"""What `bench/server.py` puts before a server: a fleet that is there already."""
+"""
+What `bench/server.py` and `bench/reading.py` put before a server: a large fleet that is there already, and evaluated.
+
+Some gpus as the simulator makes them, the others as copies by SQL. Left out is what no answer here reads: documents of
+all but one gpu in a hundred (theirs are noise), rosters, names of the device, and phases of a report.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from datetime import datetime, timedelta, timezone
 
+from multiplied_fleet import add_documents, multiply
 from sqlalchemy import select
 from stored_fleet import store_fleet
 
@@ -22,16 +29,28 @@ _ONE_SLOW_IN = 100
 _KEEP_AT_ONCE = 200
 _SEED = 7
 
+# Enough that no two of a page are copies of one.
+_MOST_SIMULATED = 1000
+
+# What a full report takes once it is packed (`bench/storage.py`).
+_DOCUMENT_BYTES = 4096
+_DOCUMENTS_OF_ONE_IN = 100
+
 
 def fill(url: str, gpus: int, reports: int) -> str:
-    """Write a fleet and what is kept of it; the id of one of its gpus."""
+    """Write a fleet and what is kept of it, and evaluate it; the id of one of its gpus."""
     database = open_database(url, statement_timeout_ms=0)
     first = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(days=reports)
-    faults = {position: Fault("silent", 0.08) for position in range(0, gpus, _ONE_SLOW_IN)}
-    plan = FleetPlan(gpus=gpus, noise=_NOISE, faults=faults, spread=_NOISE, reports=reports)
+    simulated = min(gpus, _MOST_SIMULATED)
+    faults = {position: Fault("silent", 0.08) for position in range(0, simulated, _ONE_SLOW_IN)}
+    plan = FleetPlan(gpus=simulated, noise=_NOISE, faults=faults, spread=_NOISE, reports=reports)
     population = store_fleet(database, DEVICE, simulated_reports(plan, first, random.Random(_SEED)))  # noqa: S311 # made up
     database.analyze()
     gpu_id = _keep(database)
+    if gpus > simulated:
+        multiply(database, gpus)
+    add_documents(database, os.urandom(_DOCUMENT_BYTES), of_one_in=_DOCUMENTS_OF_ONE_IN)
+    database.analyze()
     Evaluator(database).continue_course(population)
     database.analyze()
     database.close()

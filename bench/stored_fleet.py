@@ -8,28 +8,23 @@ says; evaluations read no documents, so that there are few.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import LargeBinary, Table, Text, Uuid, and_, case, cast, func, insert, literal, select
+from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.store.columns import UtcDateTime
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.document_months import make_months, month_of
 from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Base, Device, Gpu
+from fleetridge_server.store.models import Base, Device
+from fleetridge_server.store.table_copy import set_sequence
 from fleetridge_server.verdict.evidence import Health, JudgedReport
 
 _NAMESPACE = UUID("6f1f6f4e-56a1-4f36-9a0e-1d6f5d0b7a10")
 _ROWS_AT_ONCE = 5000
 
-# What a full report takes once it is packed (`bench/storage.py`); nobody reads it here.
-_DOCUMENT = os.urandom(4096)
 _HEALTH = tuple(Health.__dataclass_fields__)
 
 
@@ -45,6 +40,9 @@ def store_fleet(database: Database, device: str, reports: Iterable[JudgedReport]
     while batch := [(row, list(own)) for row, (_, own) in itertools.islice(numbered, _ROWS_AT_ONCE)]:
         with database.writing() as session:
             _store(session, batch, nodes, population)
+    with database.writing() as session:
+        for name in ("nodes", "gpus"):
+            set_sequence(session, _table(name))
     return population
 
 
@@ -59,90 +57,6 @@ def add_reports(
         session.execute(insert(_table("roofs")), [row for report in reports for row in _roof_rows(report)])
         gpus = _table("gpus")
         session.execute(gpus.update().where(gpus.c.id.in_(gpu_rows)).values(is_due=True))
-
-
-def keep_newest(database: Database) -> None:
-    """
-    Make out what the gpus count for (`store.current.keep_values`) by SQL alone.
-
-    Every gpu has the same number of reports, three or one, with the same roofs and conditions.
-    """
-    gpus, reports, roofs, kept = (_table(name) for name in ("gpus", "reports", "roofs", "gpu_roofs"))
-    grouped = (reports.c.gpu_id, roofs.c.position)
-    least, most, total = (of(roofs.c.value) for of in (func.min, func.max, func.sum))
-    middle = case((func.count() > 1, total - least - most), else_=total)  # of three
-    of_all = (
-        select(
-            *grouped, middle.label("value"), func.count().label("reports"), func.min(reports.c.ordered_at).label("at")
-        )
-        .join_from(reports, roofs, roofs.c.report_id == reports.c.id)
-        .group_by(*grouped)
-        .subquery()
-    )
-    newest = {column.name: reports.c[column.name] for column in kept.c if column.name in reports.c}
-    newest |= {column.name: roofs.c[column.name] for column in kept.c if column.name in roofs.c}
-    own = newest | {
-        "gpu_id": gpus.c.id,
-        "device_id": gpus.c.device_id,
-        "value": of_all.c.value,
-        "reports": of_all.c.reports,
-        "oldest_at": of_all.c.at,
-        "newest_value": roofs.c.value,
-        "report_id": reports.c.id,
-    }
-    joined = (
-        select(*own.values())
-        .join_from(gpus, reports, reports.c.id == gpus.c.last_report_id)
-        .join(roofs, roofs.c.report_id == reports.c.id)
-        .join(of_all, and_(of_all.c.gpu_id == gpus.c.id, of_all.c.position == roofs.c.position))
-    )
-    with database.writing() as session:
-        session.execute(insert(kept).from_select(list(own), joined))
-        session.execute(gpus.update().values(measured_at=gpus.c.last_seen))
-
-
-def add_past(database: Database, days: int, *, documents_of_one_in: int) -> None:
-    """
-    Put older reports behind those that are there: a copy of each gpu's newest for each day before them all.
-
-    By SQL alone, a day at a time; what is kept of the newest reports stays as it is.
-
-    Args:
-        database: with a fleet.
-        days: so many.
-        documents_of_one_in: one gpu in so many has documents of these reports.
-    """
-    with database.reading() as session:
-        oldest = session.scalars(select(func.min(Gpu.first_seen))).one()
-    if oldest is None:
-        raise ValueError("there is no fleet: store one first")
-    for day in range(1, days + 1):
-        at = oldest - timedelta(days=day)
-        make_months(database.engine, {month_of(at)})
-        with database.writing() as session:
-            _copy(session, at, day, documents_of_one_in)
-
-
-def _copy(session: Session, at: datetime, day: int, documents_of_one_in: int) -> None:
-    """One more report for each gpu, as of a day of the past."""
-    gpus, reports, roofs, documents = (_table(name) for name in ("gpus", "reports", "roofs", "documents"))
-    times = dict.fromkeys(("ordered_at", "measured_to", "received_at"), literal(at, UtcDateTime()))
-    own = dict(reports.c.items()) | times | {"id": _copied(reports.c.id, day)}
-    newest = select(*own.values()).join_from(gpus, reports, reports.c.id == gpus.c.last_report_id)
-    session.execute(insert(reports).from_select(list(own), newest))
-    roof = dict(roofs.c.items()) | {"report_id": _copied(roofs.c.report_id, day)}
-    newest = select(*roof.values()).join_from(gpus, roofs, roofs.c.report_id == gpus.c.last_report_id)
-    session.execute(insert(roofs).from_select(list(roof), newest))
-    document = {"received_at": times["received_at"], "report_id": own["id"], "body": literal(_DOCUMENT, LargeBinary())}
-    some = select(*document.values()).join_from(gpus, reports, reports.c.id == gpus.c.last_report_id)
-    some = some.where(gpus.c.id % documents_of_one_in == 0)
-    session.execute(insert(documents).from_select(list(document), some))
-
-
-def _copied(report_id: Any, day: int) -> Any:  # noqa: ANN401 # a column, and an expression of its type
-    """Another id for each day, which its first two digits say; of another version than any that was made here."""
-    digits = func.replace(cast(report_id, Text), "-", "")
-    return cast(f"{day:02x}" + func.substr(digits, 3, 10) + "8" + func.substr(digits, 14), Uuid)
 
 
 def _store(

@@ -57,7 +57,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
         SystemExit: with code 0, once a signal has ended it.
     """
     raise_file_limit()
-    with _listening(settings) as listener:
+    with listening(settings) as listener:
         server = _Server(
             create_app(settings),
             on_ready=lambda: on_ready(_address(listener)),
@@ -142,7 +142,13 @@ def _config(app: FastAPI) -> uvicorn.Config:
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
+def listening(settings: Settings) -> Iterator[socket.socket]:
+    """
+    Socket that listens where the settings say.
+
+    Raises:
+        ListenError: it cannot.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
@@ -152,6 +158,9 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             "or --host"
         ) from error
     with listener:
+        # Else the second part of each answer waits until the client has acknowledged the first, often 40 ms. The event
+        # loop sets this itself only on sockets that name their protocol, which Python's do not.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener
 
 

@@ -7,8 +7,9 @@ n and median are those of the verdicts.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from fleetridge.report import RoofKey
 from fleetridge.roofline import ridge_flop_per_byte
@@ -16,43 +17,45 @@ from fleetridge_server.answer.figure_schemas import ClusterFigures, CohortFigure
 from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.answer.verdicts import roof_name, unit_of
 from fleetridge_server.compare.cohort import Cohort, cohort_order, is_judged
+from fleetridge_server.compare.cohort_values import CohortValues, best_betas
 from fleetridge_server.compare.published import published_beta_gbps, published_roofs
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, Ridge, misfit, too_few
+from fleetridge_server.compare.ridge import Filter, too_few
 from fleetridge_server.compare.stats import Distribution, distribution, distribution_of, percentiles
 from fleetridge_server.store.cluster_gpus import ClusterGpus
 from fleetridge_server.verdict.evaluation import Evaluation
-from fleetridge_server.verdict.members import Member
 from fleetridge_server.verdict.state import STATES, State
 
+_Gpu = TypeVar("_Gpu", bound=Hashable)
 _Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]
 
 
-def live_figures(roofs: Collection[GpuRoofs], device_name: str) -> _Fleet:
+def live_figures(values: CohortValues, peers: Mapping[Cohort, Distribution], only: Filter, device_name: str) -> _Fleet:
     """
     Ridges and bandwidths of a device, one for each group of gpus that may be compared.
 
     Args:
-        roofs: of the device's gpus.
+        values: of the device's gpus, in the roofs that are listed and in all judged bandwidths.
+        peers: of every cohort.
+        only: roofs to list.
         device_name: canonical, by which published peaks are found.
     """
-    ridges: dict[Cohort, list[Ridge]] = defaultdict(list)
-    for ridge in (ridge for gpu in roofs for ridge in gpu.ridges):
-        ridges[ridge.pi.own.cohort].append(ridge)
-    betas = {beta.own.cohort: beta.peers for gpu in roofs for beta in gpu.bandwidths}
+    order = [cohort for cohort in sorted(values, key=cohort_order) if only.takes_roof(cohort.roof)]
     return (
         tuple(
-            _fleet_ridge(
-                cohort,
-                ridges[cohort][0].pi.peers,
-                [
-                    (ridge.pi.own.value, None if ridge.beta is None else ridge.beta.own.value)
-                    for ridge in ridges[cohort]
-                ],
-                device_name,
-            )
-            for cohort in sorted(ridges, key=cohort_order)
+            _fleet_ridge(cohort, peers[cohort], _pairs(cohort, values[cohort].items(), values), device_name)
+            for cohort in order
+            if cohort.roof.kind == "compute"
         ),
-        tuple(_fleet_bandwidth(cohort, betas[cohort], device_name) for cohort in sorted(betas, key=cohort_order)),
+        tuple(_fleet_bandwidth(cohort, peers[cohort], device_name) for cohort in order if cohort.roof.kind == "memory"),
+    )
+
+
+def live_cohorts(values: CohortValues, peers: Mapping[Cohort, Distribution], only: Filter) -> tuple[CohortFigures, ...]:
+    """The values in each listed roof, as an evaluation stores them of all."""
+    return tuple(
+        _cohort_figures(cohort, peers[cohort], percentiles(values[cohort].values()))
+        for cohort in sorted(values, key=cohort_order)
+        if only.takes_roof(cohort.roof)
     )
 
 
@@ -83,21 +86,17 @@ def evaluated_figures(
     order = sorted(counted, key=cohort_order)
     return FleetFigures(
         ridges=tuple(
-            _fleet_ridge(cohort, peers[cohort], _pairs(cohort, counted[cohort], betas), device_name)
+            _fleet_ridge(
+                cohort,
+                peers[cohort],
+                _pairs(cohort, ((member.gpu_id, member.value) for member in counted[cohort]), betas),
+                device_name,
+            )
             for cohort in order
             if cohort.roof.kind == "compute"
         ),
         bandwidths=tuple(_fleet_bandwidth(cohort, peers[cohort], device_name) for cohort in order if cohort in betas),
-        cohorts=tuple(
-            CohortFigures(
-                roof=roof_name(cohort.roof),
-                unit=unit_of(cohort.roof),
-                conditions=cohort.conditions,
-                peers=peers[cohort],
-                quantiles=quantiles[cohort],
-            )
-            for cohort in order
-        ),
+        cohorts=tuple(_cohort_figures(cohort, peers[cohort], quantiles[cohort]) for cohort in order),
         clusters=None if there is None else tuple(_cluster_figures(own, evaluation) for own in there),
     )
 
@@ -120,18 +119,23 @@ def _roof_key(own: CohortFigures) -> RoofKey:
 
 
 def _pairs(
-    pi: Cohort, members: Iterable[Member], betas: Mapping[Cohort, Mapping[str, float]]
+    pi: Cohort, rates: Iterable[tuple[_Gpu, float]], values: Mapping[Cohort, Mapping[_Gpu, float]]
 ) -> Iterator[tuple[float, float | None]]:
-    """Rate of each gpu, and its bandwidth that goes best with it (`compare.ridge.misfit`)."""
-    fits = {beta: fit for beta in betas if (fit := misfit(pi, beta)) is not None}
-    ranked = [[betas[beta] for beta in fits if fits[beta] == fit] for fit in sorted(set(fits.values()))]
-    for member in members:
-        gpu_id, found = member.gpu_id, None
-        for equal in ranked:
-            found = max((own[gpu_id] for own in equal if gpu_id in own), default=None)
-            if found is not None:
-                break
-        yield member.value, found
+    """Rate of each gpu, and its bandwidth that goes best with it."""
+    best = best_betas(pi, values)
+    for gpu, rate in rates:
+        found = best(gpu)
+        yield rate, None if found is None else found[1]
+
+
+def _cohort_figures(cohort: Cohort, peers: Distribution, quantiles: tuple[float, ...]) -> CohortFigures:
+    return CohortFigures(
+        roof=roof_name(cohort.roof),
+        unit=unit_of(cohort.roof),
+        conditions=cohort.conditions,
+        peers=peers,
+        quantiles=quantiles,
+    )
 
 
 def _cluster_figures(there: ClusterGpus, evaluation: Evaluation) -> ClusterFigures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,12 +20,10 @@ from fleetridge_server.answer.workload_schemas import RidgeWorkloads, ShapeShown
 from fleetridge_server.compare.cohort import Cohort, cohort_order
 from fleetridge_server.compare.placements import (
     GpuRidge,
-    ridges_by_cohort,
     slowest_gpu,
     token_spread,
     workload_spread,
 )
-from fleetridge_server.compare.ridge import GpuRoofs
 from fleetridge_server.compare.stats import distribution
 
 
@@ -45,9 +43,8 @@ class Asked:
     prefill_tokens: int = DEFAULT_PREFILL_TOKENS
 
 
-def ridge_workloads(roofs: Collection[GpuRoofs], asked: Asked) -> tuple[RidgeWorkloads, ...]:
+def ridge_workloads(found: Mapping[Cohort, Sequence[GpuRidge]], asked: Asked) -> tuple[RidgeWorkloads, ...]:
     """What is asked for on each group of gpus that may be compared; dtypes whose sizes are not known are left out."""
-    found = ridges_by_cohort(roofs)
     return tuple(
         _on_ridge(cohort, found[cohort], _dtype(cohort), asked)
         for cohort in sorted(found, key=cohort_order)

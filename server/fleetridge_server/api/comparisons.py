@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, cast, get_args
 
 from fastapi import APIRouter, Query, Request, Response
@@ -17,15 +17,15 @@ from fleetridge_server.api.evaluations import evaluation_for
 from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.cohort import GpuValue
+from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.compare.groups import grouped_cohorts
 from fleetridge_server.compare.place import GpuPlace
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.cohort_values import leveled_values
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.levels import labels_of_places, levels_of_reports
-from fleetridge_server.store.places import Where, places_of_device
+from fleetridge_server.store.levels import labels_of_places
+from fleetridge_server.store.places import Where, gpus_there, places_of_device
 from fleetridge_server.verdict.evidence import FactorName
 
 router = APIRouter(tags=["devices"])
@@ -90,11 +90,7 @@ def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Co
     with database.reading() as session:
         device = the_device(session, name)
         names = named(session, device)
-        places = places_of_device(session, device.id, span, Where(query.cluster))
-        there = {place.gpu_id for place in places}
-        found = values_of_devices(session, [device.id], span)[device.id]
-        values = [value for value in found if value.gpu_id in there and only.takes(value)]
-        levels = _levels(session, query.by, places, values)
+        values = list(_leveled(session, device.id, span, query, only))
         told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
     upgrades = [] if told is None else [own for own in told.body.upgrades if own.factor == query.by]
     return Comparison(
@@ -102,18 +98,25 @@ def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Co
         as_of=span.as_of,
         by=query.by,
         evaluated_as_of=None if told is None else told.as_of,
-        roofs=roof_comparisons(grouped_cohorts(zip(values, levels, strict=True)), upgrades),
+        roofs=roof_comparisons(grouped_cohorts(values), upgrades),
     )
 
 
-def _levels(session: Session, by: str, places: Iterable[GpuPlace], values: Iterable[GpuValue]) -> list[str]:
-    """Level of each value."""
-    if by in FACTORS:
-        of_report = levels_of_reports(session, (own.newest.report_id for own in values), cast("FactorName", by))
-        return [of_report[own.newest.report_id] for own in values]
-    of_gpu: Mapping[str, str]
+def _leveled(
+    session: Session, device_id: int, span: Span, query: ComparisonQuery, only: Filter
+) -> Iterator[tuple[Cohort, float, str]]:
+    """Judged values of the gpus that are there, each with its cohort and level."""
+    where, by = Where(query.cluster), query.by
+    factor = cast("FactorName", by) if by in FACTORS else None
+    gpus = gpus_there(session, device_id, span, where)
+    of_gpu = {} if factor is not None else _levels(session, by, places_of_device(session, device_id, span, where))
+    for cohort, gpu, value, level in leveled_values(session, device_id, span, only, factor):
+        if gpu in gpus:
+            yield cohort, value, level if factor is not None else of_gpu[gpus[gpu]]
+
+
+def _levels(session: Session, by: str, places: Sequence[GpuPlace]) -> Mapping[str, str]:
+    """Level of each gpu by where it is."""
     if by == _CLUSTER:
-        of_gpu = {place.gpu_id: place.cluster for place in places}
-    else:
-        of_gpu = labels_of_places(session, places, by.removeprefix(_LABEL))
-    return [of_gpu[own.gpu_id] for own in values]
+        return {place.gpu_id: place.cluster for place in places}
+    return labels_of_places(session, places, by.removeprefix(_LABEL))

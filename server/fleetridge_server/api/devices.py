@@ -26,10 +26,11 @@ from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented, problems_of
 from fleetridge_server.api.paging import PageQuery, Position, is_asked, list_id, moment, page, position_after
 from fleetridge_server.api.ridge_lists import Asked, gpu_list
+from fleetridge_server.compare.cohort_values import peers_of_values
 from fleetridge_server.compare.ranking import Standing
-from fleetridge_server.compare.ridge import Filter, compare
+from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.lookup import device_names
 from fleetridge_server.store.places import DeviceCount, Where
@@ -245,7 +246,7 @@ def _figures(
     stored = {count.device.id: stored_figures(told.get(count.device.id), asked=asked) for count in counts}
     found = {device_id: (own.ridges, own.bandwidths) for device_id, own in stored.items() if own is not None}
     names = {count.device.id: count.device.name for count in counts if count.device.id not in found}
-    if names:
-        values = values_of_devices(session, list(names), span)
-        found |= {device_id: live_figures(compare(values[device_id]).values(), names[device_id]) for device_id in names}
+    for device_id, name in names.items():
+        values = cohort_values(session, device_id, span, Filter(), betas=True)
+        found[device_id] = live_figures(values, peers_of_values(values), Filter(), name)
     return found

@@ -12,24 +12,25 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy.orm import Session
 
-from fleetridge_server.answer.devices import newest_value
 from fleetridge_server.answer.figure_schemas import CohortFigures, FleetFigures
-from fleetridge_server.answer.figures import filtered_figures, live_figures, peers_of
+from fleetridge_server.answer.figures import filtered_figures, live_cohorts, live_figures, peers_of
 from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.api.evaluations import evaluation_for
 from fleetridge_server.api.figures import stored_figures
 from fleetridge_server.api.paging import Position, not_of_this_list, page
-from fleetridge_server.compare.place import GpuPlace
-from fleetridge_server.compare.ranking import NOT_ACCUSED, Rank, Standing, severity, standings
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare, compare_with, listed
+from fleetridge_server.compare.cohort import Cohort
+from fleetridge_server.compare.cohort_values import CohortValues, peers_of_values, worst_deviations
+from fleetridge_server.compare.ranking import NOT_ACCUSED, Rank, Standing, ranks, severity
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare_with, listed
 from fleetridge_server.compare.span import Span
-from fleetridge_server.store.current import kept_values, values_of_devices, values_of_gpus
+from fleetridge_server.compare.stats import Distribution
+from fleetridge_server.store.cohort_values import cohort_values, gpus_measured_with
+from fleetridge_server.store.current import kept_values, values_of_gpus
 from fleetridge_server.store.due import Population
-from fleetridge_server.store.levels import levels_of_reports
 from fleetridge_server.store.models import Device
-from fleetridge_server.store.places import Where, places_now, places_of_device, places_of_gpus
+from fleetridge_server.store.places import Where, gpus_there, places_now, places_of_gpus
 from fleetridge_server.store.ranked_gpus import RankedGpu, RankedList, count_ranked, ranked_gpus
-from fleetridge_server.store.told import Head, Told, heads
+from fleetridge_server.store.told import Head, Told, heads, heads_of
 from fleetridge_server.verdict.state import ACCUSING, UNUSABLE
 
 # So many gpus a chart draws one by one; of more, those that are accused, and quantiles of all.
@@ -123,11 +124,11 @@ def _stored(asked: Asked, told: Told | None) -> FleetFigures | None:
     """
     The stored figures, where the list is in the order of an evaluation.
 
-    It is not for a past time, nor with a filter that chooses by roofs or by what they rest on: each of those has an
-    order of its own. A list that began without an evaluation goes on without one.
+    It is not for a past time, nor with a filter that chooses by roofs or by when they were measured: each of those has
+    an order of its own. A list that began without an evaluation goes on without one.
     """
     began = asked.position is None or asked.position.evaluation is not None
-    by_roof = asked.only.is_set or asked.span.since is not None or asked.driver is not None
+    by_roof = asked.only.is_set or asked.span.since is not None
     if asked.position is not None and asked.position.evaluation is not None and (asked.is_past or told is None):
         raise not_of_this_list()
     return stored_figures(told, asked=asked.is_past) if began and not by_roof else None
@@ -142,6 +143,7 @@ def _of_evaluation(session: Session, asked: Asked, told: Told, figures: FleetFig
         as_of=asked.span.as_of,
         where=asked.where,
         states=asked.states,
+        driver=asked.driver,
         is_rare=_is_rare(asked.states, told),
     )
     found = ranked_gpus(session, ranked, after=_reached(asked.position), limit=asked.limit + 1)
@@ -200,49 +202,66 @@ def _drawn(session: Session, asked: Asked, ranked: RankedList, figures: FleetFig
 
 
 def _live(session: Session, asked: Asked, told: Told | None) -> GpuList:
-    device, span = asked.device, asked.span
-    roofs = compare(values_of_devices(session, [device.id], span)[device.id])
-    places = places_of_device(session, device.id, span, asked.where)
-    if asked.driver is not None:
-        places = _with_driver(session, places, roofs, asked.driver)
-    said = {} if told is None else heads(session, told, states=asked.states or ACCUSING)
-    gpus = _standings(places, roofs, said, asked)
-    shown, following = page(_left_of(gpus, asked.position), asked.limit, lambda gpu: _position(gpu.rank, asked, None))
-    ridges, bandwidths = live_figures([listed(own, asked.only) for own in roofs.values()], device.name)
+    values = cohort_values(session, asked.device.id, asked.span, asked.only, betas=True)
+    peers = peers_of_values(values)
+    gpus = _ranks(session, asked, told, worst_deviations(values, peers, asked.only))
+    left, reached = gpus, _reached(asked.position)
+    if reached is not None:
+        left = [gpu for gpu in gpus if gpu[0] > reached]
+    shown, following = page(left, asked.limit, lambda gpu: _position(gpu[0], asked, None))
+    ridges, bandwidths = live_figures(values, peers, asked.only, asked.device.name)
     drawn = Drawn()
     if asked.drawn:
-        drawn = Drawn(tuple(gpus), {} if told is None else heads(session, told), len(gpus))
-    return GpuList(told, ridges, bandwidths, shown, following, drawn)
+        drawn = _live_drawn(session, asked, told, gpus, values)
+    return GpuList(told, ridges, bandwidths, _live_standings(session, asked, shown, peers), following, drawn)
 
 
-def _with_driver(
-    session: Session, places: Sequence[GpuPlace], roofs: Mapping[str, GpuRoofs], driver: str
-) -> list[GpuPlace]:
-    """Those places whose gpus were measured last with a driver."""
-    newest = {gpu_id: value.newest.report_id for gpu_id, own in roofs.items() if (value := newest_value(own))}
-    drivers = levels_of_reports(session, newest.values(), "driver")
-    return [place for place in places if place.gpu_id in newest and drivers[newest[place.gpu_id]] == driver]
-
-
-def _standings(
-    places: Sequence[GpuPlace], roofs: Mapping[str, GpuRoofs], said: Mapping[str, Head], asked: Asked
-) -> list[Standing]:
-    """
-    Gpus to list, worst first.
-
-    `said` has those that are accused; where verdicts are asked for, those that have one of them.
-    """
-    severities = {gpu_id: severity(head.state, head.last_state) for gpu_id, head in said.items()}
+def _ranks(
+    session: Session, asked: Asked, told: Told | None, deviations: Mapping[int, float]
+) -> list[tuple[Rank, int]]:
+    """Gpus to list with their rows, worst first."""
+    gpus = gpus_there(session, asked.device.id, asked.span, asked.where)
+    if asked.driver is not None:
+        chosen = gpus_measured_with(session, asked.device.id, asked.span, asked.driver)
+        gpus = {row: gpu_id for row, gpu_id in gpus.items() if row in chosen}
+    # Of those that are accused; where verdicts are asked for, of those that have one of them.
+    said = {} if told is None else heads(session, told, states=asked.states or ACCUSING)
     if asked.states is not None:
-        places = [place for place in places if place.gpu_id in said]
+        gpus = {row: gpu_id for row, gpu_id in gpus.items() if gpu_id in said}
+    severities = {gpu_id: severity(head.state, head.last_state) for gpu_id, head in said.items()}
     measured_only = asked.only.is_set or asked.span.since is not None
-    return standings(places, roofs, asked.only, severities, measured_only=measured_only)
+    return ranks(gpus, deviations, severities, measured_only=measured_only)
 
 
-def _left_of(gpus: list[Standing], position: Position | None) -> list[Standing]:
-    """What comes after a position in a list of gpus."""
-    reached = _reached(position)
-    return gpus if reached is None else [gpu for gpu in gpus if gpu.rank > reached]
+def _live_standings(
+    session: Session, asked: Asked, gpus: Sequence[tuple[Rank, int]], peers: Mapping[Cohort, Distribution]
+) -> tuple[Standing, ...]:
+    """Some gpus, each where it is and beside its peers, in the roofs that are listed."""
+    rows = [row for _, row in gpus]
+    places = {place.gpu_id: place for place in places_of_gpus(session, rows, asked.span)}
+    roofs = compare_with(values_of_gpus(session, asked.device.id, rows, asked.span), peers)
+    return tuple(
+        Standing(
+            places[rank.gpu_id],
+            listed(roofs.get(rank.gpu_id) or GpuRoofs(rank.gpu_id, (), (), ()), asked.only),
+            rank,
+        )
+        for rank, _ in gpus
+    )
+
+
+def _live_drawn(
+    session: Session, asked: Asked, told: Told | None, gpus: Sequence[tuple[Rank, int]], values: CohortValues
+) -> Drawn:
+    peers, is_complete = peers_of_values(values), len(gpus) <= MOST_DRAWN
+    drawn = gpus if is_complete else [own for own in gpus[:_MOST_ACCUSED_DRAWN] if own[0].severity < NOT_ACCUSED]
+    return Drawn(
+        gpus=_live_standings(session, asked, drawn, peers),
+        heads={} if told is None else heads_of(session, told, [rank.gpu_id for rank, _ in drawn]),
+        listed=len(gpus),
+        is_complete=is_complete,
+        quantiles=() if is_complete else live_cohorts(values, peers, asked.only),
+    )
 
 
 def _reached(position: Position | None) -> Rank | None:

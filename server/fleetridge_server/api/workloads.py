@@ -17,12 +17,13 @@ from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.ridge import Filter, compare, listed
+from fleetridge_server.compare.placements import ridges_by_cohort
+from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.problems import FieldError, ProblemError
-from fleetridge_server.store.current import values_of_devices
+from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.places import Where, places_of_device
+from fleetridge_server.store.places import Where, gpus_there
 
 router = APIRouter(tags=["devices"])
 
@@ -89,9 +90,8 @@ def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> Devi
     with database.reading() as session:
         device = the_device(session, name)
         names = named(session, device)
-        roofs = compare(values_of_devices(session, [device.id], span)[device.id])
-        places = places_of_device(session, device.id, span, Where(query.cluster))
-    found = [listed(roofs[place.gpu_id], only) for place in places if place.gpu_id in roofs]
+        values = cohort_values(session, device.id, span, only, betas=True)
+        gpus = gpus_there(session, device.id, span, Where(query.cluster))
     return DeviceWorkloads(
         device=names,
         as_of=span.as_of,
@@ -99,7 +99,7 @@ def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> Devi
         gqa_group=query.gqa_group,
         prefill_tokens=query.prefill_tokens,
         tp=query.tp,
-        ridges=ridge_workloads(found, asked),
+        ridges=ridge_workloads(ridges_by_cohort(values, gpus, only), asked),
     )
 
 

@@ -24,7 +24,7 @@ NEWEST_REPORTS = 3
 FEWEST_PEERS = 4
 
 # A roof of an import may not say by which kernel it was measured; it is compared with its like only.
-_JUDGED_KERNELS = {"compute": ("gemm_reference", None), "memory": ("read", None)}
+JUDGED_KERNELS = {"compute": ("gemm_reference", None), "memory": ("read", None)}
 _BEST_KERNEL = "gemm_best"
 
 
@@ -128,7 +128,7 @@ def distributions(values: Iterable[GpuValue]) -> dict[Cohort, stats.Distribution
 
 def is_judged(roof: RoofKey) -> bool:
     """Whether the roof is measured alike everywhere, so that a deviation says something about the gpu."""
-    return roof.level == "device" and roof.kernel in _JUDGED_KERNELS[roof.kind]
+    return roof.level == "device" and roof.kernel in JUDGED_KERNELS[roof.kind]
 
 
 def is_best_pi(roof: RoofKey) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleetridge_server.compare.cohort import FEWEST_PEERS, Cohort, GpuValue, is_judged
+from fleetridge_server.compare.cohort import FEWEST_PEERS, Cohort
 from fleetridge_server.compare.stats import Distribution, distribution
 
 # 95 % of a normal distribution, and the standard error of a median in units of that of a mean.
@@ -58,17 +58,16 @@ class GroupedCohort:
     groups: tuple[Group, ...]
 
 
-def grouped_cohorts(values: Iterable[tuple[GpuValue, str]]) -> list[GroupedCohort]:
+def grouped_cohorts(values: Iterable[tuple[Cohort, float, str]]) -> list[GroupedCohort]:
     """
     Judged cohorts with their groups, in no order.
 
     Args:
-        values: of the gpus of one device, each with its level.
+        values: of the gpus of one device, in judged cohorts, each with its level.
     """
     members: dict[Cohort, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for value, level in values:
-        if is_judged(value.cohort.roof):
-            members[value.cohort][level].append(value.value)
+    for cohort, value, level in values:
+        members[cohort][level].append(value)
     return [GroupedCohort(cohort, _groups(by_level)) for cohort, by_level in members.items()]
 
 

@@ -8,14 +8,15 @@ the slowest memory need not be the one with the slowest arithmetic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleetridge.roofline import Bound, attainable_tflops, bound_by
+from fleetridge.roofline import Bound, attainable_tflops, bound_by, ridge_flop_per_byte
 from fleetridge.workloads import Workload
 from fleetridge_server.compare.cohort import Cohort
-from fleetridge_server.compare.ridge import GpuRoofs
+from fleetridge_server.compare.cohort_values import CohortValues, best_betas
+from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.stats import Distribution, distribution, median
 
 
@@ -64,14 +65,24 @@ class Tokens:
     slowest: float | None
 
 
-def ridges_by_cohort(roofs: Iterable[GpuRoofs]) -> dict[Cohort, list[GpuRidge]]:
-    """Gpus of every cohort that have both roofs."""
+def ridges_by_cohort(values: CohortValues, gpus: Mapping[int, str], only: Filter) -> dict[Cohort, list[GpuRidge]]:
+    """
+    Gpus of every cohort of rates that have both roofs.
+
+    Args:
+        values: of a device's gpus, in the roofs that are placed on and in all judged bandwidths.
+        gpus: to place on: ids, by number.
+        only: rates to place on.
+    """
     found: dict[Cohort, list[GpuRidge]] = defaultdict(list)
-    for gpu in roofs:
-        for ridge in gpu.ridges:
-            if ridge.beta is not None and ridge.flop_per_byte is not None:
-                own = GpuRidge(gpu.gpu_id, ridge.pi.own.value, ridge.beta.own.value, ridge.flop_per_byte)
-                found[ridge.pi.own.cohort].append(own)
+    for cohort, own in values.items():
+        if cohort.roof.kind != "compute" or not only.takes_roof(cohort.roof):
+            continue
+        best = best_betas(cohort, values)
+        for gpu, pi in own.items():
+            beta = best(gpu) if gpu in gpus else None
+            if beta is not None:
+                found[cohort].append(GpuRidge(gpus[gpu], pi, beta[1], ridge_flop_per_byte(pi, beta[1])))
     return found
 
 

@@ -7,12 +7,12 @@ Pure. Whatever else will be said of a gpu, its rank is the first thing that a re
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleetridge_server.compare.place import GpuPlace
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, listed
+from fleetridge_server.compare.ridge import GpuRoofs
 from fleetridge_server.verdict.state import ACCUSING, STATES, State
 
 _ACCUSED = tuple(state for state in STATES if state in ACCUSING)
@@ -50,27 +50,30 @@ class Standing:
     rank: Rank
 
 
-def standings(
-    places: Iterable[GpuPlace],
-    roofs: Mapping[str, GpuRoofs],
-    only: Filter,
+def ranks(
+    gpus: Mapping[int, str],
+    deviations: Mapping[int, float],
     severities: Mapping[str, int] | None = None,
     *,
     measured_only: bool,
-) -> list[Standing]:
+) -> list[tuple[Rank, int]]:
     """
-    Gpus worst first.
+    Gpus worst first, each with its number.
 
     Args:
-        places: the gpus to list.
-        roofs: of all gpus of the device, by gpu id.
-        only: roofs to list and to rank by.
-        severities: `severity` of the gpus that are accused.
-        measured_only: whether gpus without a judged roof to list are left out.
+        gpus: to list: ids, by number.
+        deviations: lowest of each gpu over its roofs to rank by (`cohort_values.worst_deviations`).
+        severities: `severity` of the gpus that are accused, by id.
+        measured_only: whether gpus without a deviation are left out.
     """
-    ranks = severities or {}
-    found = [_standing(place, roofs.get(place.gpu_id), only, ranks.get(place.gpu_id, NOT_ACCUSED)) for place in places]
-    return sorted((gpu for gpu in found if not (measured_only and gpu.rank.unmeasured)), key=lambda gpu: gpu.rank)
+    severe = severities or {}
+    found: list[tuple[Rank, int]] = []
+    for number, gpu_id in gpus.items():
+        deviation = deviations.get(number)
+        if deviation is not None or not measured_only:
+            rank = Rank(severe.get(gpu_id, NOT_ACCUSED), deviation is None, deviation or 0.0, gpu_id)
+            found.append((rank, number))
+    return sorted(found)
 
 
 def packed_rank(rank: Rank) -> bytes:
@@ -111,10 +114,3 @@ def severity(state: State, last_state: State | None) -> int:
     """How early a gpu comes by what is said of it, or was when it was last measured."""
     said = last_state or state
     return _ACCUSED.index(said) if said in _ACCUSED else NOT_ACCUSED
-
-
-def _standing(place: GpuPlace, roofs: GpuRoofs | None, only: Filter, severity: int) -> Standing:
-    own = listed(roofs or GpuRoofs(place.gpu_id, (), (), ()), only)
-    worst = own.worst
-    rank = Rank(severity, worst is None, 0.0 if worst is None else worst.deviation, place.gpu_id)
-    return Standing(place, own, rank)

@@ -120,15 +120,6 @@ class Filter:
         return self.dtype in (None, roof.dtype) and self.regime in (None, roof.regime)
 
 
-def compare(values: Iterable[GpuValue]) -> dict[str, GpuRoofs]:
-    """What each gpu of a device reaches beside its peers, by gpu id, from the values of all the device's gpus."""
-    by_gpu: dict[str, list[GpuValue]] = defaultdict(list)
-    for value in values:
-        by_gpu[value.gpu_id].append(value)
-    peers = _peers(value for own in by_gpu.values() for value in own)
-    return {gpu_id: _roofs_of(gpu_id, by_gpu[gpu_id], peers) for gpu_id in sorted(by_gpu)}
-
-
 def compare_one(gpu_id: str, values: Sequence[GpuValue]) -> GpuRoofs:
     """What one gpu reaches beside its peers, from the values of all the device's gpus."""
     own = [value for value in values if value.gpu_id == gpu_id]

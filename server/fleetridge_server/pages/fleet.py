@@ -32,6 +32,23 @@ router = APIRouter(include_in_schema=False)
 # A table of more nodes is read by nobody; the API has them page by page.
 _MOST_ROWS = 1000
 
+# Of a larger fleet nobody finds a gpu in the map, which would take seconds and megabytes.
+MOST_MAPPED = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class MappedNodes:
+    """
+    Nodes of the map with their gpus, as they are now.
+
+    Attributes:
+        nodes: all that there are, or so many of them, those with a gpu in trouble before the others.
+        total: how many there are.
+    """
+
+    nodes: Sequence[FleetNode] = ()
+    total: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
@@ -45,6 +62,7 @@ class FleetPage:
         slow: places that are slow as a whole, each once, with its kind and in its worst roof.
         heat: markup of the map; empty where an earlier time was asked for.
         nodes: all that there are; rows are left out where they are too many.
+        mapped: how many of them the map has.
         simulated_href: a made-up fleet to look at, where there is one and nothing else.
         clusters: to choose from; () where there is no choice.
         unknown_cluster: that was asked for and has nothing, while others have.
@@ -61,6 +79,7 @@ class FleetPage:
     heat_href: str
     heat_rows: tuple[HeatRow, ...]
     nodes: int
+    mapped: int
     nodes_href: str
     simulated_href: str | None
     clusters: tuple[Choice, ...]
@@ -99,12 +118,12 @@ def get_fleet_page(request: Request, database: OpenDatabase) -> Response:
 def get_heat_map(request: Request, database: OpenDatabase) -> Response:
     """The map alone."""
     query = query_of(request, FleetQuery)
-    return picture(heatmap_svg(heat_map(_nodes(database, query), _links(query))))
+    return picture(heatmap_svg(heat_map(_nodes(database, query).nodes, _links(query))))
 
 
 def fleet_page(
     answer: FleetAnswer,
-    nodes: Sequence[FleetNode],
+    mapped: MappedNodes,
     links: Links,
     *,
     cluster: str | None = None,
@@ -118,7 +137,7 @@ def fleet_page(
 
     Args:
         answer: about the fleet.
-        nodes: with their gpus; none where an earlier time was asked for.
+        mapped: none where an earlier time was asked for.
         links: of the page.
         cluster: that was asked for.
         clusters: that there are.
@@ -126,6 +145,7 @@ def fleet_page(
         simulated_href: see `FleetPage`.
         server: address of this server, for the command that posts a first report.
     """
+    nodes = mapped.nodes
     troubled = any(answer.verdicts.get(state) for state in TROUBLED)
     one = answer.devices[0].slug if len(answer.devices) == 1 else None
     return FleetPage(
@@ -143,7 +163,8 @@ def fleet_page(
         heat=inline_chart(heatmap_svg, heat_map(nodes, links)) if nodes else "",
         heat_href=links.of("/ui/fleet/heatmap.svg", **({} if cluster is None else {"cluster": cluster})),
         heat_rows=heat_rows(nodes, links) if len(nodes) <= _MOST_ROWS else (),
-        nodes=len(nodes),
+        nodes=mapped.total,
+        mapped=len(nodes),
         nodes_href=links.nodes(**({} if cluster is None else {"cluster": cluster})),
         simulated_href=simulated_href,
         clusters=choices(clusters, cluster) if len(clusters) > 1 else (),
@@ -157,11 +178,16 @@ def _links(query: FleetQuery) -> Links:
     return Links(simulated=query.cluster == SIMULATED, as_of=query.as_of)
 
 
-def _nodes(database: Database, query: FleetQuery) -> list[FleetNode]:
+def _nodes(database: Database, query: FleetQuery) -> MappedNodes:
     if query.as_of is not None:  # where gpus were, and what was said of them, is kept as of now alone
-        return []
+        return MappedNodes()
     with database.reading() as session:
-        return fleet_nodes(session, node_names(session, cluster=query.cluster))
+        names = node_names(session, cluster=query.cluster)
+        shown = names
+        if len(names) > MOST_MAPPED:
+            troubled = node_names(session, cluster=query.cluster, states=TROUBLED)
+            shown = sorted([*troubled, *sorted(set(names) - set(troubled))][:MOST_MAPPED])
+        return MappedNodes(fleet_nodes(session, shown), len(names))
 
 
 def _clusters(database: Database) -> tuple[str, ...]:

@@ -70,9 +70,9 @@ def values_of_devices(session: Session, device_ids: Sequence[int], span: Span) -
     """Values of the gpus that are of these devices at that time, by device, in no order."""
     by_device: dict[int, list[GpuValue]] = {device_id: [] for device_id in device_ids}
     cohort_of = cohort_reader()
-    for row in session.execute(_kept(device_ids, span)):
+    for row in session.execute(kept(device_ids, span)):
         by_device[row.device_id].append(_value(row, cohort_of(row)))
-    for owner, own in _from_history(session, device_ids, span).items():
+    for owner, own in from_history(session, device_ids, span).items():
         by_device[owner.device_id] += current_values(own)
     return by_device
 
@@ -97,14 +97,15 @@ def _kept_of_gpus() -> Select[Any]:
 def values_of_gpus(session: Session, device_id: int, gpu_rows: Collection[int], span: Span) -> list[GpuValue]:
     """Values of some gpus, by their rows, as far as they are of this device at that time, in no order."""
     cohort_of = cohort_reader()
-    kept = session.execute(_kept([device_id], span, GpuRoof.gpu_id.in_(gpu_rows)))
-    values = [_value(row, cohort_of(row)) for row in kept]
-    for own in _from_history(session, [device_id], span, Gpu.id.in_(gpu_rows)).values():
+    rows = session.execute(kept([device_id], span, GpuRoof.gpu_id.in_(gpu_rows)))
+    values = [_value(row, cohort_of(row)) for row in rows]
+    for own in from_history(session, [device_id], span, Gpu.id.in_(gpu_rows)).values():
         values += current_values(own)
     return values
 
 
-def _kept(device_ids: Sequence[int], span: Span, *only: ColumnElement[bool]) -> Select[Any]:
+def kept(device_ids: Sequence[int], span: Span, *only: ColumnElement[bool]) -> Select[Any]:
+    """Query for the kept roofs that hold for a time, of the gpus that are of these devices; `only` are conditions."""
     since = () if span.since is None else (GpuRoof.ordered_at >= span.since,)
     return (
         select(GpuRoof.__table__, Gpu.identity)
@@ -114,9 +115,10 @@ def _kept(device_ids: Sequence[int], span: Span, *only: ColumnElement[bool]) -> 
     )
 
 
-def _from_history(
+def from_history(
     session: Session, device_ids: Sequence[int], span: Span, *only: ColumnElement[bool]
 ) -> dict[Owner, list[Reading]]:
+    """Readings of the gpus for which `kept` does not hold, as far as they are of these devices at that time."""
     then = device_then(span)
     gpus = select(Gpu.id, then.label("device_id")).where(
         Gpu.simulated.is_(span.simulated), _needs_history(span), then.in_(device_ids), *only

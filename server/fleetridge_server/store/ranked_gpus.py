@@ -36,12 +36,15 @@ from fleetridge_server.compare.ranking import (
     packed_rank,
     unpacked_rank,
 )
+from fleetridge_server.store.cohort_values import is_judged_row
 from fleetridge_server.store.columns import UtcDateTime
 from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Gpu, Node
+from fleetridge_server.store.lookup import is_storable
+from fleetridge_server.store.models import Gpu, GpuRoof, Node, Report
 from fleetridge_server.store.places import Where, is_possible
 from fleetridge_server.store.told import Head
 from fleetridge_server.store.verdict_models import CurrentVerdict
+from fleetridge_server.verdict.levels import level_name
 from fleetridge_server.verdict.state import STATES, UNUSABLE
 
 
@@ -54,6 +57,7 @@ class RankedList:
         evaluation_id: under which the list began; is_newest: whether none was stored since.
         as_of: gpus that were first seen later are left out.
         states: only gpus in one of these states, now or when they were last measured.
+        driver: only gpus whose newest judged value was measured with it.
         is_rare: whether the states are so rare that gpus are found by them, and then sorted.
     """
 
@@ -63,6 +67,7 @@ class RankedList:
     as_of: datetime
     where: Where
     states: Collection[str] | None
+    driver: str | None
     is_rare: bool
 
 
@@ -87,7 +92,7 @@ def ranked_gpus(
     session: Session, listed: RankedList, *, after: Rank | None, limit: int, accused_only: bool = False
 ) -> list[RankedGpu]:
     """The next gpus of a list after a place in it; those that the evaluation does not know come last."""
-    if not is_possible(listed.where):
+    if not _is_possible(listed):
         return []
     shape, given = _shape(listed), _given(session, listed)
     found: list[RankedGpu] = []
@@ -109,12 +114,16 @@ def ranked_gpus(
 
 def count_ranked(session: Session, listed: RankedList) -> int:
     """How many gpus there are in a list."""
-    if not is_possible(listed.where):
+    if not _is_possible(listed):
         return 0
     gpus = _there(select(func.count()).select_from(Gpu), _shape(listed))
     if listed.states is not None:
         gpus = gpus.join(CurrentVerdict, _is_of()).where(_in_states())
     return session.scalar(gpus, _given(session, listed)) or 0
+
+
+def _is_possible(listed: RankedList) -> bool:
+    return is_possible(listed.where) and (listed.driver is None or is_storable(listed.driver))
 
 
 class _Shape(NamedTuple):
@@ -124,6 +133,7 @@ class _Shape(NamedTuple):
     by_cluster: bool
     by_node: bool
     by_state: bool
+    by_driver: bool
     is_rare: bool
 
     @property
@@ -138,6 +148,7 @@ def _shape(listed: RankedList) -> _Shape:
         listed.where.cluster is not None,
         listed.where.node is not None,
         listed.states is not None,
+        listed.driver is not None,
         listed.is_rare,
     )
 
@@ -154,6 +165,7 @@ def _given(session: Session, listed: RankedList) -> dict[str, Any]:
         "as_of": listed.as_of,
         "cluster": listed.where.cluster,
         "nodes": nodes,
+        "driver": listed.driver,
         "states": sorted(states),
         "state_ranks": [rank for rank, state in enumerate(STATES) if state in states or state in UNUSABLE],
     }
@@ -235,4 +247,20 @@ def _there(query: Select[Any], shape: _Shape) -> Select[Any]:
     if shape.by_node:
         nodes: BindParameter[int] = bindparam("nodes", expanding=True)
         query = query.where(Gpu.node_id.in_(nodes))
+    if shape.by_driver:
+        query = query.where(_newest_driver() == bindparam("driver"))
     return query
+
+
+def _newest_driver() -> ColumnElement[str]:
+    """Driver that the newest judged value of a gpu was measured with, as people write it; null where it has none."""
+    newest = (
+        select(GpuRoof.report_id)
+        .where(GpuRoof.gpu_id == Gpu.id, GpuRoof.device_id == Gpu.device_id, is_judged_row())
+        .order_by(GpuRoof.ordered_at.desc(), GpuRoof.position)
+        .limit(1)
+        .correlate(Gpu)
+        .scalar_subquery()
+    )
+    driver = func.coalesce(Report.driver, level_name(None))
+    return select(driver).where(Report.id == newest).correlate(Gpu).scalar_subquery()

@@ -153,6 +153,17 @@ def heads(session: Session, told: Told, *, states: Collection[str] | None = None
     }
 
 
+def heads_of(session: Session, told: Told, gpu_ids: Collection[str]) -> dict[str, Head]:
+    """The same of some gpus."""
+    if told.made is not None:
+        return {gpu_id: _head(told.made[gpu_id], told.as_of) for gpu_id in gpu_ids if gpu_id in told.made}
+    found: dict[str, Head] = {}
+    for chunk in in_chunks(sorted(gpu_ids)):
+        rows = session.execute(heads_in(told, None).where(verdict_rows(told).identity.in_(chunk)))
+        found |= {row.identity: Head(*row) for row in rows if row.state is not None}
+    return found
+
+
 def heads_in(told: Told, states: Collection[str] | None) -> Select[Any]:
     """Query for what a stored evaluation says of its gpus in a line each, as the fields of `Head`; see `heads`."""
     row = verdict_rows(told)

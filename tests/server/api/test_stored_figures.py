@@ -231,6 +231,23 @@ def test_filters_by_place_choose_from_the_stored_order(
     assert found == gpu_ids(ridge(client, since=LONG_AGO, **params))
 
 
+@pytest.mark.parametrize(("driver", "gpus"), [("590.10", 6), ("580.159.04", 11), ("unknown", 3), ("570", 0), ("\0", 0)])
+def test_a_filter_by_driver_chooses_from_the_stored_order(
+    client: AppClient, database_url: str, driver: str, gpus: int
+) -> None:
+    """That of the newest rates, page by page, and alike from all values."""
+    post(client, runs("n01", RATES))
+    post(client, runs("n02", RATES[:6], environment__driver="590.10", days=2))
+    post(client, runs("n02", RATES[:6], until=NOW - 2 * DAY, days=2))
+    post(client, runs("n03", RATES[:3], environment__driver=None))
+    evaluate(database_url)
+
+    found = [gpu for answer in pages(client, limit=4, driver=driver) for gpu in gpu_ids(answer)]
+
+    assert len(found) == gpus
+    assert found == gpu_ids(ridge(client, since=LONG_AGO, driver=driver))
+
+
 def test_a_filter_by_verdict_takes_what_is_said_now_or_was_when_it_was_measured(
     client: AppClient, database_url: str
 ) -> None:
@@ -347,3 +364,15 @@ def test_charts_of_a_large_fleet_have_the_accused_and_quantiles(
     [burst] = [own for own in found.quantiles if own.roof.regime == "burst" and own.roof.kind == "compute"]
     assert (len(burst.quantiles), burst.quantiles[0], burst.quantiles[100]) == (101, SLOW, RATES[-1])
     assert (burst.quantiles[50], burst.peers.n) == (burst.peers.median, 12)
+
+
+@pytest.mark.usefixtures("evaluated")
+def test_charts_of_a_large_fleet_are_alike_from_all_values(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same gpus, quantiles and count."""
+    monkeypatch.setattr(ridge_lists, "MOST_DRAWN", 10)
+
+    stored, live = drawn(database_url), drawn(database_url, since=LONG_AGO)
+
+    assert (live.quantiles, live.heads) == (stored.quantiles, stored.heads)
+    assert [(gpu.rank, gpu.roofs) for gpu in live.gpus] == [(gpu.rank, gpu.roofs) for gpu in stored.gpus]
+    assert (live.listed, live.is_complete) == (12, False)

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.compare.cohort import Reading, current_values
-from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.cohort import Cohort, Reading, current_values
+from fleetridge_server.compare.cohort_values import peers_of_values, worst_deviations
 from fleetridge_server.compare.ranking import (
     NOT_ACCUSED,
     NOT_EVALUATED,
     Rank,
     first_rank_of,
     packed_rank,
-    standings,
+    ranks,
     unpacked_rank,
 )
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare
-from support.readings import BETA, PI, START, reading
+from fleetridge_server.compare.ridge import Filter
+from support.readings import BETA, PI, reading
 
 EVERYTHING = Filter()
 
 
-def compared(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
-    """What some gpus reach, from their readings."""
-    return compare(current_values(readings))
+def order_of(
+    readings: Iterable[Reading], only: Filter = EVERYTHING, *, gpus: Iterable[str] = "abcd", measured_only: bool = True
+) -> list[str]:
+    """Gpu ids worst first, from the readings of all of them."""
+    numbers = {gpu_id: number for number, gpu_id in enumerate(gpus)}
+    values: dict[Cohort, dict[int, float]] = defaultdict(dict)
+    for own in current_values(readings):
+        values[own.cohort][numbers[own.gpu_id]] = own.value
+    deviations = worst_deviations(values, peers_of_values(values), only)
+    found = ranks({number: gpu_id for gpu_id, number in numbers.items()}, deviations, measured_only=measured_only)
+    return [rank.gpu_id for rank, _ in found]
 
 
-def place(gpu_id: str) -> GpuPlace:
-    """A gpu somewhere."""
-    return GpuPlace(gpu_id, 1, "east", "node-01", 0, None, None, None, START, "measured", None)
-
-
-def order(rates: dict[str, float], only: Filter = EVERYTHING, *, measured_only: bool = False) -> list[str]:
+def order(rates: dict[str, float], *, measured_only: bool = False) -> list[str]:
     """Gpu ids worst first, from one pi each; a rate of 0 is a gpu that was never measured."""
-    roofs = compared(reading(gpu_id, rate) for gpu_id, rate in rates.items() if rate)
-    places = [place(gpu_id) for gpu_id in rates]
-    return [gpu.place.gpu_id for gpu in standings(places, roofs, only, measured_only=measured_only)]
+    readings = [reading(gpu_id, rate) for gpu_id, rate in rates.items() if rate]
+    return order_of(readings, gpus=rates, measured_only=measured_only)
 
 
 def test_the_lowest_deviation_comes_first() -> None:
@@ -65,28 +68,32 @@ def test_gpus_without_a_value_can_be_left_out() -> None:
 def test_a_filter_decides_by_which_roofs_gpus_are_ranked() -> None:
     """Slow in bfloat16 says nothing of int8."""
     int8 = PI._replace(dtype="int8")
-    roofs = compared(
-        [
-            *(reading(gpu, rate) for gpu, rate in {"a": 600.0, "b": 845.0, "c": 850.0}.items()),
-            *(reading(gpu, rate, roof=int8) for gpu, rate in {"a": 1700.0, "b": 1690.0, "c": 1000.0}.items()),
-        ]
-    )
+    readings = [
+        *(reading(gpu, rate) for gpu, rate in {"a": 600.0, "b": 845.0, "c": 850.0}.items()),
+        *(reading(gpu, rate, roof=int8) for gpu, rate in {"a": 1700.0, "b": 1690.0, "c": 1000.0}.items()),
+    ]
 
-    ranked = standings([place(gpu) for gpu in "abc"], roofs, Filter(dtype="int8"), measured_only=True)
-
-    assert [gpu.place.gpu_id for gpu in ranked] == ["c", "b", "a"]
+    assert order_of(readings, Filter(dtype="int8")) == ["c", "b", "a"]
 
 
 def test_beta_ranks_as_pi_does() -> None:
     """Whichever is further below the peers."""
-    roofs = compared(
-        [
-            *(reading(gpu, 845.0) for gpu in "abc"),
-            *(reading(gpu, rate, roof=BETA) for gpu, rate in {"a": 4430.0, "b": 4430.0, "c": 4000.0}.items()),
-        ]
-    )
+    readings = [
+        *(reading(gpu, 845.0) for gpu in "abc"),
+        *(reading(gpu, rate, roof=BETA) for gpu, rate in {"a": 4430.0, "b": 4430.0, "c": 4000.0}.items()),
+    ]
 
-    assert standings([place(gpu) for gpu in "abc"], roofs, EVERYTHING, measured_only=False)[0].place.gpu_id == "c"
+    assert order_of(readings)[0] == "c"
+
+
+def test_a_filter_by_rates_ranks_by_the_bandwidths_that_go_with_them() -> None:
+    """A list of bfloat16 shows each gpu's beta, and so is ordered by it too."""
+    readings = [
+        *(reading(gpu, 845.0) for gpu in "abc"),
+        *(reading(gpu, rate, roof=BETA) for gpu, rate in {"a": 4430.0, "b": 4000.0, "c": 4430.0, "d": 3000.0}.items()),
+    ]
+
+    assert order_of(readings, Filter(dtype="bfloat16")) == ["b", "a", "c"]
 
 
 def rank_of(severity: int, deviation: float | None, gpu_id: str) -> Rank:

@@ -9,7 +9,7 @@ import pytest
 
 from fleetridge.report import Regime, RoofKey
 from fleetridge_server.compare.cohort import Reading, current_values
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, Ridge, compare, listed, too_few
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, Ridge, compare_one, listed, too_few
 from support.readings import BETA, PI, STANDARD, reading
 
 SUSTAINED = PI._replace(regime="sustained")
@@ -18,7 +18,8 @@ CUSTOM = replace(STANDARD, method="custom")
 
 def compared(readings: Iterable[Reading]) -> dict[str, GpuRoofs]:
     """What some gpus reach, from their readings."""
-    return compare(current_values(readings))
+    values = current_values(readings)
+    return {value.gpu_id: compare_one(value.gpu_id, values) for value in values}
 
 
 def only_ridge(*readings: Reading) -> Ridge:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleetridge.quantities import percent
+from fleetridge_server.pages import fleet
 from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
 from support.evaluated import DAY, NOW, SLOW, SOUND, evaluate, expect, gpu_id, runs
@@ -58,6 +61,20 @@ def test_every_node_of_the_map_is_in_its_table(client: AppClient, database_url: 
     assert [(row[0], row[3]) for row in table] == [("n01", "8"), ("n02", "8")]
     assert table[1][4] == "▼ outlier"
     assert page.html.count("<svg") == 2
+
+
+def test_a_map_of_a_large_fleet_has_the_nodes_in_trouble(
+    client: AppClient, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says that it is not all of them."""
+    sick_fleet(client, database_url)
+    monkeypatch.setattr(fleet, "MOST_MAPPED", 1)
+
+    page = page_of(client, "/")
+
+    assert "1 of 2 nodes: those with a gpu in trouble before the others." in page.text
+    assert "n02 gpu 7" in client.get("/ui/fleet/heatmap.svg").text
+    assert "n01" not in client.get("/ui/fleet/heatmap.svg").text
 
 
 def test_coverage_and_changes_are_those_of_the_api(client: AppClient, database_url: str) -> None:
