@@ -109,7 +109,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--reports", type=int, default=30, help="of each gpu that are there before")
     parser.add_argument("--seconds", type=float, default=20, help="of posting, for each server")
-    parser.add_argument("--clients", type=int, default=12, help="processes that post")
+    parser.add_argument("--clients", type=int, default=16, help="processes that post")
     parser.add_argument("--servers", type=int, default=1, help="processes that serve; on PostgreSQL alone")
     parser.add_argument("--mlflow", type=Path, metavar="ENVIRONMENT", help="folder of a Python environment that has it")
     parser.add_argument("--only", choices=["sqlite", "postgresql"])

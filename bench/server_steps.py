@@ -20,8 +20,8 @@ from fleetridge_server.store.database import open_database
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.writing import Posted, write_calls
 
-# As many calls as a worker finds when a dozen clients post to two of them.
-_TOGETHER = 6
+# As many calls as a worker takes at most, and finds when twice as many clients post to two of them.
+_TOGETHER = 8
 _STORE_ALONE = "store, a call at a time"
 _STORE_TOGETHER = f"store, {_TOGETHER} calls at a time"
 
