@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -110,6 +111,10 @@ class _Server(uvicorn.Server):
         self._loop.set_exception_handler(AcceptTrouble())
         await super().startup(sockets=sockets)
         if self.started:
+            # Else the collector of garbage looks at all modules again and again: a tenth of a second in which nobody is
+            # answered, with every hundredth page.
+            gc.collect()
+            gc.freeze()
             self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from datetime import timedelta
@@ -90,6 +92,23 @@ def test_a_server_that_is_told_to_end_is_first_not_ready_and_answers_on(sqlite_d
 def test_a_server_drains_where_a_proxy_may_stand_before_it(settings: Settings, drain_s: float) -> None:
     """Or where it is told to."""
     assert drain_time_s(settings) == drain_s
+
+
+def test_a_server_that_is_ready_keeps_the_collector_from_its_modules(database_url: str) -> None:
+    """Looking at all of them takes a tenth of a second, in which nobody is answered."""
+    program = (
+        "import gc, os, signal\n"
+        "from fleetridge_server.serving import serve\n"
+        "from fleetridge_server.settings import Settings\n"
+        "def end(address):\n"
+        "    print(gc.get_freeze_count())\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"serve(Settings(port=0, database_url={database_url!r}), on_ready=end)\n"
+    )
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert int(told.stdout) > 10_000
 
 
 def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:
