@@ -109,7 +109,7 @@ class ProblemError(Exception):
 
 
 def unavailable(code: str, title: str, detail: str) -> ProblemError:
-    """Answer 503: nothing was stored, and the same call will do a little later."""
+    """Answer 503: the same call will do a little later."""
     return ProblemError(503, code, title, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 

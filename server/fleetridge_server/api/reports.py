@@ -86,7 +86,10 @@ _BODY: dict[str, Any] = {
         413: {"model": Problem, "description": "The body is too large; split the list."},
         415: {"model": Problem, "description": "Another content encoding than gzip."},
         422: {"model": Problem, "description": "Not a report, or not a list of them."},
-        503: {"model": Problem, "description": "Nothing was stored; send the same again after Retry-After seconds."},
+        503: {
+            "model": Problem,
+            "description": "Send the same again after Retry-After seconds; what is stored then counts once.",
+        },
     },
     openapi_extra={"requestBody": _BODY},
 )

@@ -113,12 +113,12 @@ def _read(call: Call) -> _Opened:
     except StrictJsonError as error:
         fault = FieldError(field=error.path, problem=error.problem)
         raise _invalid("not_json", "The body is not JSON", [fault]) from error
-    opened = _examined(call, value)
+    opened = _with_items(call, value)
     require_places(call.caller, opened.items, in_list=opened.is_list)
     return opened
 
 
-def _examined(call: Call, value: Json) -> _Opened:
+def _with_items(call: Call, value: Json) -> _Opened:
     if intake.is_envelope(value):
         try:
             envelope = intake.envelope_of(value)
@@ -136,7 +136,7 @@ def _examined(call: Call, value: Json) -> _Opened:
 
 def _answers(database: Database, portion: Sequence[_Examined]) -> Iterator[Answer]:
     storing = [own for own in portion if isinstance(own, _Opened) and own.accepted]
-    course = begin_course()
+    course = begin_course()  # in which the database notes its time, all of it before the first answer
     outcomes = iter(write_together(database, [own.posted for own in storing]) if storing else [])
     share_s = course.database_s / max(1, len(storing))
     for own in portion:

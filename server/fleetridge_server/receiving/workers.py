@@ -29,6 +29,10 @@ _OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
 # A worker without calls ends as soon as it is told so; it may have to let go of a database that does not answer.
 _END_TIMEOUT_S = 5
 
+# Senders wait for a third of this, and connections to a database that is gone are given up by then. A process that
+# hangs (stopped, or at a disk that does not answer) would else keep its calls for ever, and the server from ending.
+_ANSWER_TIMEOUT_S = 60
+
 _log = logging.getLogger(__name__)
 
 
@@ -99,9 +103,9 @@ class WorkerProcess:
         try:
             running = self._ready()
             running.connection.send(list(calls))
-            answers: list[Answer] = running.connection.recv()
+            answers = _answers_from(running.connection)
         except (EOFError, OSError) as error:
-            _log.error("the process that took in %d calls is lost: %s", len(calls), self._farewell(error))
+            _log.error("the process that took in %d calls is lost: %s", len(calls), self._let_go(error))
             return [Answer(_lost(), Course())] * len(calls)
         return answers
 
@@ -113,13 +117,13 @@ class WorkerProcess:
 
     def _ready(self) -> _Running:
         if self._running is not None and self._running.process.poll() is not None:
-            _log.warning("a process that takes in reports is gone: %s", self._farewell(None))
+            _log.warning("a process that takes in reports is gone: %s", self._let_go(None))
         if self._running is None:
             self._running = _started(self._start)
         return self._running
 
-    def _farewell(self, error: Exception | None) -> str:
-        """How it ended, after which it is no more."""
+    def _let_go(self, error: Exception | None) -> str:
+        """End the process, if it has not ended by itself; how it did, in words."""
         code = None if self._running is None else self._running.end()
         self._running = None
         return (
@@ -140,6 +144,14 @@ class _Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
+
+
+def _answers_from(connection: Connection) -> list[Answer]:
+    if not connection.poll(_ANSWER_TIMEOUT_S):
+        _log.error("a process that takes in reports has not answered for %g s; it is ended", _ANSWER_TIMEOUT_S)
+        raise TimeoutError
+    answers: list[Answer] = connection.recv()
+    return answers
 
 
 def _started(start: Start) -> _Running:

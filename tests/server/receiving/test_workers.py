@@ -172,6 +172,25 @@ def test_reports_of_a_process_that_is_lost_are_to_come_again_and_are_stored_once
     )
 
 
+def test_a_process_that_hangs_is_ended_and_its_reports_are_to_come_again(
+    worker: WorkerProcess, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else its calls, and a server that is told to end, would wait for ever."""
+    hanging, call = started(worker), of_gpus(1)
+    os.kill(hanging, signal.SIGSTOP)
+    with monkeypatch.context() as patched:
+        patched.setattr(room, "_ANSWER_TIMEOUT_S", 0.1)
+        patched.setattr(room, "_END_TIMEOUT_S", 0.1)
+        [answer] = worker.take([call])
+    is_left = is_running(hanging)
+    [again] = worker.take([call])
+
+    assert (status_of(answer), told_by(answer)["code"], is_left) == (503, "busy", False)
+    assert outcomes_of(again) == ["created"]
+    assert len(stored_ids(database_url)) == 1
+    assert "has not answered for 0.1 s" in caplog.records[0].getMessage()
+
+
 def test_signals_that_end_the_server_do_not_end_its_processes(sqlite_url: str) -> None:
     """A terminal and systemd send them to all; what the server has in hand still needs its processes."""
     with closing(WorkerProcess(sqlite_url, None)) as worker:
