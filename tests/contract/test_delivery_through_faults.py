@@ -31,9 +31,9 @@ def test_two_hundred_reports_through_every_fault_arrive_exactly_once(database_ur
 
 @pytest.fixture(scope="module")
 def served(sqlite_databases: SqliteDatabases) -> Iterator[tuple[str, str]]:
-    """A database, and the address of a server on it."""
+    """A database, and the address of a server on it, whose first answer does not wait for a process to start."""
     url = sqlite_databases.create(migrated=True)
-    with server_process(url) as server:
+    with server_process(url, environment={"FLEETRIDGE_SERVER_INTAKE_PROCESSES": "0"}) as server:
         yield url, server.address()
     sqlite_databases.drop(url)
 

@@ -56,7 +56,7 @@ class SqliteDatabases:
         """Remove the file with its journals."""
         name = make_url(url).database or ""
         for path in self._folder.glob(f"{name.rpartition('/')[2]}*"):
-            path.unlink()
+            path.unlink(missing_ok=True)  # a server that was killed may leave a process that is still closing it
 
     def _migrated_template(self) -> Path:
         if self._template is None:
