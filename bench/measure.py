@@ -84,13 +84,6 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sweep_options(chosen: Mapping[str, Any]) -> SweepOptions:
-    """Options of a sweep from JSON, which has no tuples."""
-    tuples: dict[str, Any] = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
-    rest: dict[str, Any] = {name: value for name, value in chosen.items() if name not in tuples}
-    return SweepOptions(**tuples, **rest)
-
-
 def _contenders(options: argparse.Namespace) -> Mapping[str, Callable[[], Figures]]:
     contenders: dict[str, Callable[[], Figures]] = {_AGENT: lambda: _agent({})}
     if options.reference is not None:

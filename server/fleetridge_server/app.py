@@ -78,16 +78,8 @@ def create_app(settings: Settings) -> FastAPI:
             await anyio.to_thread.run_sync(check_schema, database.engine)
             await anyio.to_thread.run_sync(_analyze, database)
             anyio.to_thread.current_default_thread_limiter().total_tokens = READ_THREADS
-            app.state.database = database
             own_metrics.watch_pool(database.engine.pool)
-            app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
-            app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
-            app.state.known_tokens = KnownTokens(database, time.monotonic)
-            app.state.uses = Uses(database, app.state.writers)
-            app.state.waiting_bodies = WaitingBodies()
-            app.state.sign_ins = Buckets(FAILURES, time.monotonic)
-            app.state.is_https = settings.url_for_people.startswith("https:")
-            app.state.metrics_of_every_gpu = settings.metrics_of_every_gpu
+            _keep_at_hand(app, settings, database)
             with in_background(_tasks(settings, database, own_metrics, target)):
                 async with (
                     writing_uses(app.state.uses),
@@ -117,6 +109,19 @@ def create_app(settings: Settings) -> FastAPI:
     _add_routes(app)
     install_description(app)
     return app
+
+
+def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
+    """What requests work with, for as long as the database is open."""
+    app.state.database = database
+    app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
+    app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
+    app.state.known_tokens = KnownTokens(database, time.monotonic)
+    app.state.uses = Uses(database, app.state.writers)
+    app.state.waiting_bodies = WaitingBodies()
+    app.state.sign_ins = Buckets(FAILURES, time.monotonic)
+    app.state.is_https = settings.url_for_people.startswith("https:")
+    app.state.metrics_of_every_gpu = settings.metrics_of_every_gpu
 
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:

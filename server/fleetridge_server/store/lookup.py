@@ -1,4 +1,4 @@
-"""Devices, gpus and nodes by the names that people and programs call them."""
+"""Devices and gpus by the names that people and programs call them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from fleetridge.strict_json import printable_problem
-from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.store.models import Device, DeviceName, Gpu, Node
+from fleetridge_server.store.models import Device, DeviceName, Gpu
 
 
 def device_named(session: Session, name: str) -> Device | None:
@@ -55,15 +54,6 @@ def gpu_named(session: Session, identity: str, *, simulated: bool) -> Gpu | None
         return None
     chosen = select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated), ~Gpu.quarantined)
     return session.scalars(chosen).one_or_none()
-
-
-def nodes_named(session: Session, name: str, cluster: str | None) -> list[Node]:
-    """Nodes of this name, sorted by cluster; those of the simulator only where its cluster is asked for."""
-    if not all(is_storable(text) for text in (name, cluster) if text is not None):
-        return []
-    in_cluster = Node.cluster != SIMULATED if cluster is None else Node.cluster == cluster
-    found = session.scalars(select(Node).where(Node.name == name, in_cluster, ~Node.quarantined))
-    return sorted(found, key=lambda node: node.cluster)
 
 
 def is_storable(text: str) -> bool:

@@ -26,7 +26,6 @@ from fleetridge_server.store.upserts import Row, in_chunks, insert_or_replace
 from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation, VerdictChange
 from fleetridge_server.verdict.state import ACCUSING, STATES, State
 
-_EVALUATIONS = cast("Table", StoredEvaluation.__table__)
 _CURRENT = cast("Table", CurrentVerdict.__table__)
 _CHANGES = cast("Table", VerdictChange.__table__)
 

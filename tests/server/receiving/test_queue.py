@@ -84,6 +84,16 @@ class Callers:
         }
 
 
+async def five_wait(queue: ReportQueue, group: TaskGroup, workers: Sequence[HeldWorker], callers: Callers) -> None:
+    """Have every worker begin with a call, and others wait behind; then all may go on."""
+    for name in "abcde":
+        group.start_soon(callers.wait, queue, call(name))
+        await anyio.wait_all_tasks_blocked()
+    for worker in workers:
+        await worker.has_begun()
+        group.start_soon(partial(anyio.to_thread.run_sync, worker.go_on.set))
+
+
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """Run what a test does; one that hangs fails."""
 
@@ -180,12 +190,7 @@ def test_at_the_end_whoever_waits_is_answered_and_every_worker_is_closed() -> No
 
     async def scenario() -> None:
         async with anyio.create_task_group() as group, working(workers) as queue:
-            for name in "abcde":
-                group.start_soon(callers.wait, queue, call(name))
-                await anyio.wait_all_tasks_blocked()
-            for worker in workers:
-                await worker.has_begun()
-                group.start_soon(partial(anyio.to_thread.run_sync, worker.go_on.set))
+            await five_wait(queue, group, workers, callers)
 
     run(scenario)
 
@@ -220,12 +225,7 @@ def test_a_block_that_raises_leaves_nobody_waiting_and_no_worker_open() -> None:
 
     async def block(group: TaskGroup) -> None:
         async with working(workers) as queue:
-            for name in "abcde":
-                group.start_soon(callers.wait, queue, call(name))
-                await anyio.wait_all_tasks_blocked()
-            for worker in workers:
-                await worker.has_begun()
-                group.start_soon(partial(anyio.to_thread.run_sync, worker.go_on.set))
+            await five_wait(queue, group, workers, callers)
             raise LookupError("of the block")
 
     async def scenario() -> None:
