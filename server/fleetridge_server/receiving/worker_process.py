@@ -28,7 +28,8 @@ _NICENESS = 5
 
 def main() -> None:
     """Take in reports."""
-    os.nice(_NICENESS)
+    with suppress(OSError):  # some sandboxes forbid it
+        os.nice(_NICENESS)
     gc.freeze()  # nobody has to look again at the modules
     gc.set_threshold(_COLLECTED_AFTER)
     with Connection(sys.stdin.fileno()) as connection, suppress(EOFError, ConnectionError):

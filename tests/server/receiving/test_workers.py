@@ -6,6 +6,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -284,3 +286,18 @@ def test_a_process_logs_for_people_where_the_server_does(sqlite_url: str, capfd:
 
     [line] = capfd.readouterr().err.splitlines()
     assert line.endswith(" [abc]: database unavailable: DataFileError")
+
+
+def test_a_process_that_may_not_stand_back_works_all_the_same() -> None:
+    """A sandbox may forbid a process to change its priority, even to a lower one."""
+    program = (
+        "import os, runpy\n"
+        "def forbidden(_niceness):\n"
+        "    raise PermissionError\n"
+        "os.nice = forbidden\n"
+        "runpy.run_module('fleetridge_server.receiving.worker_process', run_name='__main__')\n"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
