@@ -22,7 +22,7 @@ from fleetridge_server.verdict.evidence import JudgedReport, NodeName
 from fleetridge_server.verdict.explanation import Explanation
 from fleetridge_server.verdict.judgement import Yardstick
 from fleetridge_server.verdict.levels import Level
-from fleetridge_server.verdict.members import is_link
+from fleetridge_server.verdict.members import Member, is_link
 from fleetridge_server.verdict.nodes import Absence, RackName
 from fleetridge_server.verdict.notices import Notice
 from fleetridge_server.verdict.state import STATES
@@ -65,7 +65,7 @@ def evaluation_body(
         rule_version=RULE_VERSION,
         gpus=len(evaluation.states),
         counts={state: counts[state] for state in STATES if counts[state]},
-        cohorts=tuple(_cohorts(verdicts)),
+        cohorts=tuple(_cohorts(verdicts, evaluation.cohorts)),
         notices=tuple(_notice(notice) for notice in evaluation.notices),
         slow_nodes=slow_places(evaluation.nodes, explained or {}),
         slow_racks=slow_places(evaluation.racks, explained or {}),
@@ -82,7 +82,9 @@ def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
     return state is not None and state.state != "missing"
 
 
-def _cohorts(verdicts: Iterable[Verdict]) -> Iterable[CohortShown]:
+def _cohorts(
+    verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]
+) -> Iterable[CohortShown]:
     sticks: dict[Cohort, dict[tuple[Level, ...], Yardstick]] = defaultdict(dict)
     seen: set[tuple[int, int]] = set()
     for verdict in verdicts:
@@ -97,7 +99,7 @@ def _cohorts(verdicts: Iterable[Verdict]) -> Iterable[CohortShown]:
             roof=roof_name(cohort.roof),
             unit=unit_of(cohort.roof),
             conditions=cohort.conditions,
-            n=sum(stick.n for stick in groups.values()),
+            n=sum(member.in_window for member in members[cohort]) or len(members[cohort]),
             bands=tuple(band(groups[levels]) for levels in sorted(groups)),
         )
 

@@ -1,8 +1,7 @@
 """
-Figures of a whole device: from the roofs of its gpus, or once for all answers from what an evaluation judged.
+Figures of a whole device, worked out once for all answers from what an evaluation judged.
 
-Pure. Both ways end in the same shapes; what an evaluation stores rests on the values that its verdicts rest on, so that
-n and median are those of the verdicts.
+Pure. They rest on the values that the verdicts rest on.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from fleetridge_server.answer.figure_schemas import ClusterFigures, CohortFigure
 from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.answer.verdicts import roof_name, unit_of
 from fleetridge_server.compare.cohort import Cohort, cohort_order, is_judged
-from fleetridge_server.compare.cohort_values import CohortValues, best_betas
 from fleetridge_server.compare.published import published_beta_gbps, published_roofs
-from fleetridge_server.compare.ridge import Filter, too_few
+from fleetridge_server.compare.ridge import Filter, best_betas, too_few
 from fleetridge_server.compare.stats import Distribution, distribution, distribution_of, percentiles
 from fleetridge_server.store.cluster_gpus import ClusterGpus
 from fleetridge_server.verdict.evaluation import Evaluation
@@ -27,36 +25,6 @@ from fleetridge_server.verdict.state import STATES, State
 
 _Gpu = TypeVar("_Gpu", bound=Hashable)
 _Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]
-
-
-def live_figures(values: CohortValues, peers: Mapping[Cohort, Distribution], only: Filter, device_name: str) -> _Fleet:
-    """
-    Ridges and bandwidths of a device, one for each group of gpus that may be compared.
-
-    Args:
-        values: of the device's gpus, in the roofs that are listed and in all judged bandwidths.
-        peers: of every cohort.
-        only: roofs to list.
-        device_name: canonical, by which published peaks are found.
-    """
-    order = [cohort for cohort in sorted(values, key=cohort_order) if only.takes_roof(cohort.roof)]
-    return (
-        tuple(
-            _fleet_ridge(cohort, peers[cohort], _pairs(cohort, values[cohort].items(), values), device_name)
-            for cohort in order
-            if cohort.roof.kind == "compute"
-        ),
-        tuple(_fleet_bandwidth(cohort, peers[cohort], device_name) for cohort in order if cohort.roof.kind == "memory"),
-    )
-
-
-def live_cohorts(values: CohortValues, peers: Mapping[Cohort, Distribution], only: Filter) -> tuple[CohortFigures, ...]:
-    """The values in each listed roof, as an evaluation stores them of all."""
-    return tuple(
-        _cohort_figures(cohort, peers[cohort], percentiles(values[cohort].values()))
-        for cohort in sorted(values, key=cohort_order)
-        if only.takes_roof(cohort.roof)
-    )
 
 
 def evaluated_figures(

@@ -19,13 +19,13 @@ from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.compare.groups import grouped_cohorts
-from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.location import GpuLocation
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.store.cohort_values import leveled_values
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.levels import labels_of_places
-from fleetridge_server.store.places import Where, gpus_there, places_of_device
+from fleetridge_server.store.levels import labels_of_locations
+from fleetridge_server.store.locations import Where, gpu_rows_there, locations_of_device
 from fleetridge_server.verdict.evidence import FactorName
 
 router = APIRouter(tags=["devices"])
@@ -108,15 +108,15 @@ def _leveled(
     """Judged values of the gpus that are there, each with its cohort and level."""
     where, by = Where(query.cluster), query.by
     factor = cast("FactorName", by) if by in FACTORS else None
-    gpus = gpus_there(session, device_id, span, where)
-    of_gpu = {} if factor is not None else _levels(session, by, places_of_device(session, device_id, span, where))
+    gpus = gpu_rows_there(session, device_id, span, where)
+    of_gpu = {} if factor is not None else _levels(session, by, locations_of_device(session, device_id, span, where))
     for cohort, gpu, value, level in leveled_values(session, device_id, span, only, factor):
         if gpu in gpus:
             yield cohort, value, level if factor is not None else of_gpu[gpus[gpu]]
 
 
-def _levels(session: Session, by: str, places: Sequence[GpuPlace]) -> Mapping[str, str]:
+def _levels(session: Session, by: str, places: Sequence[GpuLocation]) -> Mapping[str, str]:
     """Level of each gpu by where it is."""
     if by == _CLUSTER:
         return {place.gpu_id: place.cluster for place in places}
-    return labels_of_places(session, places, by.removeprefix(_LABEL))
+    return labels_of_locations(session, places, by.removeprefix(_LABEL))

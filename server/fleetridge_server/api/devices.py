@@ -33,7 +33,7 @@ from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.lookup import device_names
-from fleetridge_server.store.places import DeviceCount, Where
+from fleetridge_server.store.locations import DeviceCount, Where
 from fleetridge_server.store.told import Head, Told, bodies_in_short, verdict_counts
 
 router = APIRouter(tags=["devices"])

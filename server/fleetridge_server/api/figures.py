@@ -15,7 +15,7 @@ from fleetridge_server.answer.figure_schemas import ClusterFigures, FleetFigures
 from fleetridge_server.compare.span import Span
 from fleetridge_server.store.lookup import all_devices
 from fleetridge_server.store.models import Device
-from fleetridge_server.store.places import DeviceCount, Where, device_counts
+from fleetridge_server.store.locations import DeviceCount, Where, device_counts
 from fleetridge_server.store.told import Told, told_of_devices
 
 

@@ -25,7 +25,7 @@ from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_changes import alert_changes, verdict_steps
 from fleetridge_server.store.fleet_nodes import FleetNode, nodes_with_gpus_in
 from fleetridge_server.store.lookup import is_storable, names_of_devices
-from fleetridge_server.store.places import DeviceCount
+from fleetridge_server.store.locations import DeviceCount
 from fleetridge_server.store.told import Told, verdict_counts
 from fleetridge_server.verdict.evidence import NodeName
 

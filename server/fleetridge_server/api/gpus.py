@@ -44,7 +44,7 @@ from fleetridge_server.compare.span import Span
 from fleetridge_server.store.current import values_of_devices, values_of_gpus
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.models import Device, Gpu, Report
-from fleetridge_server.store.places import place_of_gpu
+from fleetridge_server.store.locations import location_of_gpu
 from fleetridge_server.store.series import Before, judged_roofs, reports_before, settings
 from fleetridge_server.store.summaries import reports_of_gpu
 from fleetridge_server.store.told import bodies, changes_of_gpu
@@ -159,7 +159,7 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)
-        place = place_of_gpu(session, gpu.id, span)
+        place = location_of_gpu(session, gpu.id, span)
         device = session.get_one(Device, gpu.device_id if place is None else place.device_id)
         names = named(session, device)
         told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)

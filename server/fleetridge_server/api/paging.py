@@ -78,8 +78,8 @@ class Position(BaseModel):
         as_of: of the whole list.
         asked: whether that time was asked for.
         name: of the entry, which no other has (in its cluster, where there is one).
-        severity, deviation, at: by which the list is sorted before the name, if it is.
-        evaluation: row of the evaluation whose order the list has, if it has one's.
+        severity, loss, at: by which the list is sorted before the name, if it is.
+        evaluation: row of the evaluation whose order the list has, if it has one's; offset: of the entry in that order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -90,7 +90,8 @@ class Position(BaseModel):
     name: str
     cluster: str | None = None
     severity: Annotated[int | None, Field(ge=0, le=_MOST_SEVERITY)] = None
-    deviation: float | None = None
+    loss: float | None = None
+    offset: Annotated[int | None, Field(ge=0, lt=10**_MOST_DIGITS)] = None
     at: UtcTime | None = None
     evaluation: Annotated[int | None, Field(ge=1, lt=10**_MOST_DIGITS)] = None
 

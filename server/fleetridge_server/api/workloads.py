@@ -23,7 +23,7 @@ from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.problems import FieldError, ProblemError
 from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.places import Where, gpus_there
+from fleetridge_server.store.locations import Where, gpu_rows_there
 
 router = APIRouter(tags=["devices"])
 
@@ -91,7 +91,7 @@ def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> Devi
         device = the_device(session, name)
         names = named(session, device)
         values = cohort_values(session, device.id, span, only, betas=True)
-        gpus = gpus_there(session, device.id, span, Where(query.cluster))
+        gpus = gpu_rows_there(session, device.id, span, Where(query.cluster))
     return DeviceWorkloads(
         device=names,
         as_of=span.as_of,

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from fleetridge.roofline import Bound, attainable_tflops, bound_by, ridge_flop_per_byte
 from fleetridge.workloads import Workload
 from fleetridge_server.compare.cohort import Cohort
-from fleetridge_server.compare.cohort_values import CohortValues, best_betas
-from fleetridge_server.compare.ridge import Filter
+from fleetridge_server.compare.ridge import CohortValues, Filter, best_betas
 from fleetridge_server.compare.stats import Distribution, distribution, median
 
 

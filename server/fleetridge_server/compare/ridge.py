@@ -1,32 +1,45 @@
 """
-The ridge of every gpu of a device: its pi over its beta, each beside the same figure of its peers.
+The ridge of every gpu of a device: its pi over its beta, each beside what it is held against.
 
-Pure: values in, ridges out; `answers` puts them into the shapes of the answers.
+Pure: what an evaluation says in, ridges out.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
 
 from fleetridge.quantities import deviation
 from fleetridge.roofline import ridge_flop_per_byte
-from fleetridge_server.compare.cohort import (
-    FEWEST_PEERS,
-    Cohort,
-    GpuValue,
-    cohort_order,
-    distributions,
-    is_best_pi,
-    is_judged,
-)
+from fleetridge_server.compare.cohort import FEWEST_PEERS, Cohort, GpuValue, cohort_order, is_best_pi
 from fleetridge_server.compare.stats import Distribution
 
 # A sustained product may be limited by memory that was only measured in short bursts; streams draw too little power for
 # the two to differ much. An import says nothing of its regime.
 _STAND_IN_REGIMES = ("burst", "unspecified")
+
+
+CohortValues = Mapping[Cohort, Mapping[int, float]]
+"""Value of each gpu, by a number of its, in judged cohorts."""
+
+_Gpu = TypeVar("_Gpu", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAgainst:
+    """
+    What a value is held against: the gpu's own group, the whole cohort or one level of it.
+
+    Attributes:
+        n: gpus behind the median, the judged one included.
+        note: why there is no verdict, if there is none.
+    """
+
+    n: int
+    median: float
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +48,18 @@ class Compared:
     A judged value beside its peers'.
 
     Attributes:
-        peers: distribution over the cohort, the gpu itself included.
+        against: what it is held against.
+        cohort: distribution over the whole cohort, the gpu itself included.
     """
 
     own: GpuValue
-    peers: Distribution
+    against: HeldAgainst
+    cohort: Distribution
 
     @property
     def deviation(self) -> float:
-        """Part by which the gpu lies above (positive) or below (negative) the median of its peers."""
-        return deviation(self.own.value, self.peers.median)
+        """Part by which the gpu lies above (positive) or below (negative) the median that it is held against."""
+        return deviation(self.own.value, self.against.median)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,26 +135,28 @@ class Filter:
         return self.dtype in (None, roof.dtype) and self.regime in (None, roof.regime)
 
 
-def compare_one(gpu_id: str, values: Sequence[GpuValue]) -> GpuRoofs:
-    """What one gpu reaches beside its peers, from the values of all the device's gpus."""
-    own = [value for value in values if value.gpu_id == gpu_id]
-    cohorts = {value.cohort for value in own}
-    return _roofs_of(gpu_id, own, _peers(value for value in values if value.cohort in cohorts))
-
-
-def compare_with(values: Iterable[GpuValue], peers: Mapping[Cohort, Distribution]) -> dict[str, GpuRoofs]:
+def gpu_roofs(gpu_id: str, judged: Iterable[Compared], others: Iterable[GpuValue] = ()) -> GpuRoofs:
     """
-    What some gpus reach beside peers of whom only the distributions are known, by gpu id.
+    What one gpu reaches.
 
-    A value whose cohort is not among them was measured in a way that is new: it stands alone as yet.
+    Args:
+        gpu_id: of the gpu.
+        judged: its judged values, in any order.
+        others: its roofs that are only shown.
     """
-    by_gpu: dict[str, list[GpuValue]] = defaultdict(list)
-    for value in values:
-        by_gpu[value.gpu_id].append(value)
-    return {
-        gpu_id: _roofs_of(gpu_id, own, {**peers, **_peers(value for value in own if value.cohort not in peers)})
-        for gpu_id, own in by_gpu.items()
-    }
+    compared = sorted(judged, key=lambda own: cohort_order(own.own.cohort))
+    shown = sorted(others, key=lambda own: cohort_order(own.cohort))
+    bandwidths = tuple(own for own in compared if own.own.cohort.roof.kind == "memory")
+    return GpuRoofs(
+        gpu_id=gpu_id,
+        ridges=tuple(
+            Ridge(pi, _fitting_beta(pi.own, bandwidths), _best_pi_tflops(pi.own, shown))
+            for pi in compared
+            if pi.own.cohort.roof.kind == "compute"
+        ),
+        bandwidths=bandwidths,
+        others=tuple(shown),
+    )
 
 
 def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
@@ -149,6 +166,20 @@ def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
         ridges=tuple(ridge for ridge in roofs.ridges if only.takes(ridge.pi.own)),
         bandwidths=tuple(bandwidth for bandwidth in roofs.bandwidths if only.takes(bandwidth.own)),
         others=tuple(value for value in roofs.others if only.takes(value)),
+    )
+
+
+def measured_since(roofs: GpuRoofs, since: datetime) -> GpuRoofs:
+    """The part of a gpu's roofs whose newest report is not older than a time; numbers stay what they are."""
+
+    def is_taken(value: GpuValue) -> bool:
+        return value.newest is not None and value.newest.ordered_at >= since
+
+    return GpuRoofs(
+        gpu_id=roofs.gpu_id,
+        ridges=tuple(ridge for ridge in roofs.ridges if is_taken(ridge.pi.own)),
+        bandwidths=tuple(bandwidth for bandwidth in roofs.bandwidths if is_taken(bandwidth.own)),
+        others=tuple(value for value in roofs.others if is_taken(value)),
     )
 
 
@@ -186,24 +217,27 @@ def too_few(peers: int) -> str | None:
     return f"too few peers to compare: {peers} of at least {FEWEST_PEERS}"
 
 
-def _peers(values: Iterable[GpuValue]) -> dict[Cohort, Distribution]:
-    return distributions(value for value in values if is_judged(value.cohort.roof))
+def best_betas(
+    pi: Cohort, values: Mapping[Cohort, Mapping[_Gpu, float]]
+) -> Callable[[_Gpu], tuple[Cohort, float] | None]:
+    """
+    Function from a gpu to its bandwidth that goes best with its rate in a cohort (`misfit`), and whose it is.
 
+    Args:
+        pi: the cohort.
+        values: of all judged bandwidths; rates among them are passed over.
+    """
+    fits = {beta: fit for beta in values if beta.roof.kind == "memory" and (fit := misfit(pi, beta)) is not None}
+    ranked = [[(beta, values[beta]) for beta in fits if fits[beta] == fit] for fit in sorted(set(fits.values()))]
 
-def _roofs_of(gpu_id: str, own: Sequence[GpuValue], peers: Mapping[Cohort, Distribution]) -> GpuRoofs:
-    own = sorted(own, key=lambda value: cohort_order(value.cohort))
-    judged = [Compared(value, peers[value.cohort]) for value in own if value.cohort in peers]
-    bandwidths = tuple(compared for compared in judged if compared.own.cohort.roof.kind == "memory")
-    return GpuRoofs(
-        gpu_id=gpu_id,
-        ridges=tuple(
-            Ridge(pi, _fitting_beta(pi.own, bandwidths), _best_pi_tflops(pi.own, own))
-            for pi in judged
-            if pi.own.cohort.roof.kind == "compute"
-        ),
-        bandwidths=bandwidths,
-        others=tuple(value for value in own if value.cohort not in peers),
-    )
+    def best(gpu: _Gpu) -> tuple[Cohort, float] | None:
+        for equal in ranked:
+            found = [(beta, own[gpu]) for beta, own in equal if gpu in own]
+            if found:
+                return found[0] if len(found) == 1 else max(found, key=lambda beta: beta[1])
+        return None
+
+    return best
 
 
 def _fitting_beta(pi: GpuValue, bandwidths: Iterable[Compared]) -> Compared | None:

@@ -17,7 +17,7 @@ from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.lookup import device_named
 from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.store.outcomes import SupersededError
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.store.schema import check_schema
 from fleetridge_server.store.verdict_models import InventoryEntry, StoredEvaluation
 from fleetridge_server.verdict.state import STATES
@@ -96,10 +96,10 @@ def _populations(session: Session) -> set[Population]:
 
 def _evaluated(evaluator: Evaluator, population: Population, as_of: datetime | None) -> str:
     if as_of is not None:
-        evaluation_id = evaluator.evaluate_aside(population, as_of)
+        evaluation_id = evaluator.evaluate_past(population, as_of)
     else:
         try:
-            evaluation_id = evaluator.continue_course(population).evaluation_id
+            evaluation_id = evaluator.evaluate_now(population).evaluation_id
         except SupersededError as error:
             return str(error)
     with evaluator.database.reading() as session:

@@ -17,28 +17,27 @@ from datetime import datetime, timedelta, timezone
 
 from sqlalchemy.exc import DBAPIError
 
-from fleetridge_server.answer.verdict_schemas import GpuVerdict
-from fleetridge_server.answer.verdicts import verdict_json
-from fleetridge_server.compare.ranking import Rank, packed_rank, severity
 from fleetridge_server.evaluating.alert_causes import accused_roofs, alert_causes
 from fleetridge_server.evaluating.collector import collector_held_back
-from fleetridge_server.evaluating.judging import Judgement, judged
-from fleetridge_server.store.cluster_gpus import ClusterGpus, cluster_gpus
+from fleetridge_server.evaluation.judgement import Judgement, judged
+from fleetridge_server.evaluation.order import packed_column, packed_order
+from fleetridge_server.evaluation.save import (
+    NewEvaluation,
+    NewVerdict,
+    SavedEvaluation,
+    digest_of,
+    rows_of,
+    save_evaluation,
+    save_historical,
+)
+from fleetridge_server.evaluation.series import series_end
+from fleetridge_server.evaluation.verdict_record import VerdictRecord
+from fleetridge_server.store.cluster_gpus import cluster_gpus
 from fleetridge_server.store.columns import packed
 from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.due import Population, note_due, take_due
-from fleetridge_server.store.evaluations import NO_COURSE, course
 from fleetridge_server.store.gpu_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
-from fleetridge_server.store.outcomes import (
-    Outcome,
-    Said,
-    Saved,
-    digest_of,
-    save_aside,
-    save_evaluation,
-    writing_of,
-)
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.verdict.evaluation import RULE_VERSION
 from fleetridge_server.verdict.state import GpuState
@@ -65,7 +64,7 @@ class Evaluator:
     schedule: timedelta | None = None
     now: Callable[[], datetime] = utc_now
 
-    def continue_course(self, population: Population) -> Saved:
+    def evaluate_now(self, population: Population) -> SavedEvaluation:
         """
         Judge the gpus of one device as of now, and store what is said of them, with alerts.
 
@@ -77,42 +76,41 @@ class Evaluator:
             take_due(session, population)
         try:
             with collector_held_back():
-                saved = self._continue_course(population, started)
+                saved = self._evaluate_now(population, started)
         except BaseException:
             self._note_again(population)
             raise
-        if saved.foretold is not None:
+        if saved.redated is not None:
             _log.warning(
                 "device %d: what was said as of times until %s, by a clock that was ahead, counts as said by now",
                 population.device_id,
-                saved.foretold.isoformat(timespec="seconds"),
+                saved.redated.isoformat(timespec="seconds"),
             )
         return saved
 
-    def _continue_course(self, population: Population, started: float) -> Saved:
+    def _evaluate_now(self, population: Population, started: float) -> SavedEvaluation:
         self.bring_up_to_date(population)
         as_of = self.now()
         with self.database.reading() as session:
-            before = course(session, population)
-            judgement = judged(session, population, as_of, schedule=self.schedule)
+            before = series_end(session, population)
             there = cluster_gpus(session, population)
-        outcome = outcome_of(population, judgement, made_at=self.now(), there=there)
-        writing = writing_of(outcome, before)
-        outcome = replace(outcome, took_ms=_took_ms(started))
+            judgement = judged(session, population, as_of, schedule=self.schedule, there=there)
+        evaluation = evaluation_of(population, judgement, made_at=self.now())
+        rows = rows_of(evaluation, before)
+        evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
-            return save_evaluation(session, outcome, writing, after=before.evaluation_id)
+            return save_evaluation(session, evaluation, rows, after=before.evaluation_id)
 
-    def evaluate_aside(self, population: Population, as_of: datetime) -> int:
-        """Judge the gpus of one device as of a time of the past, and store what is said beside the course; its id."""
+    def evaluate_past(self, population: Population, as_of: datetime) -> int:
+        """Judge the gpus of one device as of a time of the past, and store that beside the series; its id."""
         started = time.perf_counter()
         with collector_held_back():
             with self.database.reading() as session:
                 judgement = judged(session, population, as_of, schedule=self.schedule)
-            outcome = outcome_of(population, judgement, made_at=self.now())
-            writing = writing_of(outcome, NO_COURSE)
-        outcome = replace(outcome, took_ms=_took_ms(started))
+            evaluation = evaluation_of(population, judgement, made_at=self.now())
+        evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
-            return save_aside(session, outcome, writing)
+            return save_historical(session, evaluation)
 
     def bring_up_to_date(self, population: Population) -> int:
         """
@@ -138,41 +136,40 @@ def _took_ms(started: float) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def outcome_of(
-    population: Population, judgement: Judgement, *, made_at: datetime, there: Sequence[ClusterGpus] | None = None
-) -> Outcome:
-    """What is stored of a judgement, which took no time yet; `there` says where the gpus are now."""
+def evaluation_of(population: Population, judgement: Judgement, *, made_at: datetime) -> NewEvaluation:
+    """What is stored of a judgement, which took no time yet."""
     evaluation = judgement.evaluation
-    said = [_said(verdict, evaluation.states[verdict.gpu_id]) for verdict in judgement.gpus()]
-    return Outcome(
+    losses: dict[str, float | None] = {}
+    verdicts: list[NewVerdict] = []
+    for record in judgement.records():
+        losses[record.gpu_id] = record.loss
+        verdicts.append(_new_verdict(record, evaluation.states[record.gpu_id]))
+    order = judgement.order(losses)
+    columns = (packed_column(column) for column in judgement.columns(order))
+    return NewEvaluation(
         population=population,
         as_of=evaluation.as_of,
         made_at=made_at,
         took_ms=0.0,
         rule_version=RULE_VERSION,
-        counts=dict(Counter(own.state for own in said)),
-        body=judgement.body(there).model_dump_json(),
-        said=said,
+        counts=dict(Counter(own.state for own in verdicts)),
+        body=judgement.body.model_dump_json(),
+        verdicts=verdicts,
+        columns=(packed_order(order), *columns),
         causes=alert_causes(evaluation, judgement.explanations),
     )
 
 
-def _said(verdict: GpuVerdict, state: GpuState) -> Said:
-    body = packed(verdict_json(verdict))
-    return Said(
-        identity=verdict.gpu_id,
-        state=verdict.state,
-        last_state=verdict.last_state,
-        reason=verdict.reason,
-        loss=verdict.worst_loss,
-        rank=_rank(verdict),
+def _new_verdict(record: VerdictRecord, state: GpuState) -> NewVerdict:
+    body = packed(record.body)
+    return NewVerdict(
+        identity=record.gpu_id,
+        state=record.state,
+        last_state=record.last_state,
+        reason=record.reason,
+        loss=record.loss,
         accused="\n".join(accused_roofs(state)),
+        text=record.text,
         body=body,
         digest=digest_of(body),
     )
-
-
-def _rank(verdict: GpuVerdict) -> bytes:
-    loss = verdict.worst_loss
-    place = Rank(severity(verdict.state, verdict.last_state), loss is None, -(loss or 0.0), verdict.gpu_id)
-    return packed_rank(place)

@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 from fleetridge_server.background import Task
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.store.due import Population, due_notes, note_due
-from fleetridge_server.store.evaluations import LastEvaluation, last_evaluations
+from fleetridge_server.evaluation.series import LastEvaluation, last_evaluations
 from fleetridge_server.store.foretold import is_behind, is_foretold
 from fleetridge_server.store.gpu_histories import populations_with_due_gpus
 from fleetridge_server.store.leadership import Leadership
-from fleetridge_server.store.outcomes import SupersededError
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.store.trouble import DATABASE_TROUBLES
 from fleetridge_server.store.verdict_models import EvaluationDue
 
@@ -161,7 +161,7 @@ class Schedule:
     def _evaluate(self, population: Population) -> bool:
         began_s = time.perf_counter()
         try:
-            self.evaluator.continue_course(population)
+            self.evaluator.evaluate_now(population)
             self.on_evaluated(time.perf_counter() - began_s)
         except SupersededError as error:
             _log.info("device %d: %s", population.device_id, error)

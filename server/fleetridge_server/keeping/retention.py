@@ -29,6 +29,9 @@ from fleetridge_server.store.upserts import in_chunks
 # A message that was sent long ago tells nobody anything.
 NOTIFICATIONS_KEPT = timedelta(days=30)
 
+# Of older days the last evaluation alone is kept; changes of verdicts stay for good.
+EVERY_HOUR_KEPT = timedelta(days=90)
+
 # Some hundredths of a second on SQLite, where whoever stores a report waits for it.
 _ROWS_AT_ONCE = 200
 
@@ -83,7 +86,8 @@ def drop_old(
     dropped = Dropped()
     with database.reading() as session:
         newest = newest_arrival(session)
-        superseded = superseded_evaluations(session, datetime.combine(now.date(), datetime.min.time(), now.tzinfo))
+        day = datetime.combine((now - EVERY_HOUR_KEPT).date(), datetime.min.time(), now.tzinfo)
+        superseded = superseded_evaluations(session, day)
     if newest is not None:
         dropped.before = min(now, newest) - documents_kept
         steps.drop_documents(dropped, dropped.before)

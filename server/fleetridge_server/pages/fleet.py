@@ -24,7 +24,7 @@ from fleetridge_server.pages.rendering import Frame, html, picture
 from fleetridge_server.pages.words import Choice, Tile, capital, choices, tiles
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_nodes import FleetNode, fleet_nodes, node_names
-from fleetridge_server.store.places import device_counts
+from fleetridge_server.store.locations import device_counts
 from fleetridge_server.text.stragglers import straggler_words
 
 router = APIRouter(include_in_schema=False)

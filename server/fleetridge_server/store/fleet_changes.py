@@ -60,7 +60,7 @@ def verdict_steps(
         since: the beginning.
     """
     row = VerdictChange
-    own: list[ColumnElement[bool]] = [row.simulated.is_(span.simulated), row.aside.is_(False)]
+    own: list[ColumnElement[bool]] = [row.simulated.is_(span.simulated), row.historical.is_(False)]
     before_then = select(row.id).where(*own, row.device_id == Device.id, row.as_of <= since).exists()
     known = set(session.scalars(select(Device.id).where(Device.id.in_(told), before_then)))
     steps: Counter[_Step] = Counter()

@@ -15,9 +15,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from fleetridge_server.ingest.clock import TOLERATED_AHEAD
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.due import Population
-from fleetridge_server.store.evaluations import of_population
+from fleetridge_server.evaluation.series import of_population
 from fleetridge_server.store.models import Report
-from fleetridge_server.store.verdict_models import Alert, CurrentVerdict, StoredEvaluation, VerdictChange
+from fleetridge_server.store.verdict_models import Alert, CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 
 # So many reports tell: they are of more nodes than have a clock that nobody looks after, and read in no time.
 _WITNESSES = 1000
@@ -48,12 +48,14 @@ def take_back(session: Session, population: Population, now: datetime) -> None:
 
     Its evaluations go, as the earlier ones of a day do; changes of verdicts, verdicts and alerts get the time.
     """
-    course = of_population(StoredEvaluation, population) & StoredEvaluation.aside.is_(False)
+    course = of_population(StoredEvaluation, population) & StoredEvaluation.historical.is_(False)
+    later = select(StoredEvaluation.id).where(course, StoredEvaluation.as_of > now)
+    session.execute(delete(EvaluationColumns).where(EvaluationColumns.evaluation_id.in_(later)))
     session.execute(delete(StoredEvaluation).where(course, StoredEvaluation.as_of > now))
-    changes = _is_of(VerdictChange, population) & VerdictChange.aside.is_(False) & (VerdictChange.as_of > now)
+    changes = _is_of(VerdictChange, population) & VerdictChange.historical.is_(False) & (VerdictChange.as_of > now)
     _bring_back(session, changes, (VerdictChange.since, VerdictChange.made_at, VerdictChange.as_of), now)
     verdicts = of_population(CurrentVerdict, population)
-    _bring_back(session, verdicts, (CurrentVerdict.since, CurrentVerdict.told_at), now)
+    _bring_back(session, verdicts, (CurrentVerdict.since, CurrentVerdict.recorded_at), now)
     _bring_back(session, _is_of(Alert, population), (Alert.opened_at, Alert.last_seen, Alert.resolved_at), now)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.location import GpuLocation
 from fleetridge_server.store.models import Node, Report
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.verdict.evidence import FactorName
@@ -24,7 +24,7 @@ def levels_of_reports(session: Session, report_ids: Iterable[UUID], factor: Fact
     return found
 
 
-def labels_of_places(session: Session, places: Iterable[GpuPlace], label: str) -> dict[str, str]:
+def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: str) -> dict[str, str]:
     """A label of the node that each gpu is on, by gpu; "unknown" where its node has none."""
     found = list(places)
     names = {place.node for place in found if place.node is not None}

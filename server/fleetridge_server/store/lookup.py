@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge.strict_json import printable_problem
 from fleetridge_server.store.models import Device, DeviceName, Gpu
+from fleetridge_server.store.upserts import in_chunks
 
 
 def device_named(session: Session, name: str) -> Device | None:
@@ -54,6 +55,16 @@ def gpu_named(session: Session, identity: str, *, simulated: bool) -> Gpu | None
         return None
     chosen = select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated), ~Gpu.quarantined)
     return session.scalars(chosen).one_or_none()
+
+
+def rows_of_gpus(session: Session, identities: Collection[str], *, device_id: int, simulated: bool) -> dict[str, int]:
+    """Rows of some gpus, most of which are of a device."""
+    # Without the ORM, which takes twice as long for two columns of a whole fleet.
+    query, connection = select(Gpu.identity, Gpu.id).where(Gpu.simulated.is_(simulated)), session.connection()
+    rows = {name: row for name, row in connection.execute(query.where(Gpu.device_id == device_id)) if name in identities}
+    for chunk in in_chunks(sorted(set(identities) - rows.keys())):
+        rows |= {name: row for name, row in connection.execute(query.where(Gpu.identity.in_(chunk)))}
+    return rows
 
 
 def is_storable(text: str) -> bool:

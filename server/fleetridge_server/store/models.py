@@ -127,7 +127,7 @@ class Gpu(Base):
         pci_bus_id to partition: null where no report ever said.
         stated: the rank of the report that each of these comes from, by column.
         first_seen, last_seen, last_report_id, last_rank: as in `nodes`.
-        measured_at: ordering time of its newest valid report with rates, as in `gpu_roofs`; null where there is none.
+        measured_at: ordering time of its newest valid report with rates; null where there is none.
         is_due: whether it reported something that its row in `gpu_histories` does not know yet.
         identity_conflict: whether its newest report claims it for another node than one within an hour did.
         several_nodes: whether its reports may come from more than one node; where they do not, none conflict.
@@ -305,49 +305,3 @@ class Roof(Base):
     temperature_c: Mapped[float | None]
     throttle_ms: Mapped[dict[str, float] | None] = mapped_column(JsonDocument)
     implausible: Mapped[bool] = mapped_column(server_default=false())
-
-
-class GpuRoof(Base):
-    """
-    What one gpu counts for now in one roof of one device: a `cohort.GpuValue`, kept by the transaction that stores its
-    reports, so that a page reads one row instead of a history.
-
-    Attributes:
-        position: among the gpu's rows; all of them are written anew together.
-        value, reports, oldest_at: as in `GpuValue`.
-        report_id and all below: of the newest of those reports.
-    """
-
-    __tablename__ = "gpu_roofs"
-
-    gpu_id: Mapped[int] = mapped_column(RowId, ForeignKey("gpus.id"), primary_key=True, autoincrement=False)
-    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
-    kind: Mapped[str]
-    dtype: Mapped[str]
-    out_dtype: Mapped[str | None]
-    fast_accumulation: Mapped[bool | None]
-    regime: Mapped[str]
-    level: Mapped[str]
-    kernel: Mapped[str | None]
-    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
-    sm_count: Mapped[int | None]
-    mig_profile: Mapped[str | None]
-    partition: Mapped[str | None]
-    fill: Mapped[str | None]
-    method: Mapped[str | None]
-    protocol_version: Mapped[int | None]
-    value: Mapped[float]
-    reports: Mapped[int]
-    oldest_at: Mapped[datetime]
-    report_id: Mapped[UUID]
-    ordered_at: Mapped[datetime]
-    measured_to: Mapped[datetime | None]
-    newest_value: Mapped[float]
-    sm_clock_mhz: Mapped[float | None]
-    power_w: Mapped[float | None]
-    temperature_c: Mapped[float | None]
-    converged: Mapped[bool | None]
-    clock_ahead: Mapped[bool]
-
-    __table_args__ = (Index(None, "device_id"),)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge_server.store.models import Document, Report
 from fleetridge_server.store.notification_models import Notification
-from fleetridge_server.store.verdict_models import StoredEvaluation
+from fleetridge_server.store.verdict_models import EvaluationColumns, StoredEvaluation
 
 
 def newest_arrival(session: Session) -> datetime | None:
@@ -34,10 +34,10 @@ def drop_notifications(session: Session, before: datetime, most: int) -> int:
 
 
 def superseded_evaluations(session: Session, before: datetime) -> Sequence[int]:
-    """Evaluations as of before a time that were not the last of their day; as a rule the next one took them away."""
+    """Evaluations as of before a time that were not the last of their day."""
     found = select(
         StoredEvaluation.id, StoredEvaluation.device_id, StoredEvaluation.simulated, StoredEvaluation.as_of
-    ).where(StoredEvaluation.aside.is_(False), StoredEvaluation.as_of < before)
+    ).where(StoredEvaluation.historical.is_(False), StoredEvaluation.as_of < before)
     last: dict[tuple[object, ...], int] = {}
     superseded: list[int] = []
     for row in session.execute(found.order_by(StoredEvaluation.as_of, StoredEvaluation.id)):
@@ -50,6 +50,7 @@ def superseded_evaluations(session: Session, before: datetime) -> Sequence[int]:
 
 def drop_evaluations(session: Session, evaluation_ids: Sequence[int]) -> int:
     """Drop some evaluations; how many there were."""
+    session.execute(delete(EvaluationColumns).where(EvaluationColumns.evaluation_id.in_(evaluation_ids)))
     return _count(session.execute(delete(StoredEvaluation).where(StoredEvaluation.id.in_(evaluation_ids))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
+from fleetridge_server.compare.location import GpuLocation
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.models import Gpu, Node, Report
 
@@ -25,6 +26,35 @@ class NamedReport:
 def reports_of_gpu(session: Session, gpu_row: int, *, as_of: datetime, limit: int) -> list[NamedReport]:
     """Newest reports of a gpu by ordering time; those without a time come last."""
     return _newest(session, Report.gpu_id == gpu_row, as_of, limit)
+
+
+def newest_unjudged(
+    session: Session, locations: Iterable[GpuLocation], judged_at: datetime | None
+) -> dict[int, NamedReport]:
+    """
+    The newest report of each gpu that an evaluation does not know, by the gpu's row.
+
+    Args:
+        session: to read in.
+        locations: of the gpus.
+        judged_at: time by which the evaluation judged; None where there was none.
+    """
+    waiting = [
+        own.row
+        for own in locations
+        if own.received_at is not None and (own.is_due or judged_at is None or own.received_at > judged_at)
+    ]
+    if not waiting:
+        return {}
+    new = [Report.gpu_id.in_(waiting), Report.ordered_at.is_not(None), counts(Report)]
+    if judged_at is None:
+        new.append(Report.id.in_(select(Gpu.last_report_id).where(Gpu.id.in_(waiting))))
+    else:
+        new.append(Report.received_at > judged_at)
+    order = (Report.ordered_at, Report.measured_to, Report.id)
+    query = select(Report, Node.name).outerjoin(Node, Node.id == Report.node_id).where(*new).order_by(*order)
+    # The last of each gpu stays.
+    return {report.gpu_id: NamedReport(report, node) for report, node in session.execute(query) if report.gpu_id}
 
 
 def reports_of_node(session: Session, node_id: int, *, as_of: datetime, limit: int) -> list[NamedReport]:

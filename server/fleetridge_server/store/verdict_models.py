@@ -1,8 +1,9 @@
 """
 The tables of verdicts: what they are made from, what was said and when, and what people said of it.
 
-`as_of` is the time that an evaluation judged by, `made_at` when it was made. The `body` of a row is what is shown of
-it: the JSON of an answer (`answer.verdict_schemas`), packed, so that a read is one row and nothing is computed again.
+`as_of` is the time that an evaluation judged by, `made_at` when it was made. Bodies are JSON, packed, which this floor
+never reads. What a gpu did and what was decided of it stands in its row; what it was held against stands once for all
+gpus in the evaluation, so that a row changes when its gpu reports or its state changes.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ class StoredEvaluation(Base):
     What was said of one device at one time, besides its gpus.
 
     Attributes:
-        aside: asked for by somebody as of a time of the past; it stands beside the course of evaluations, with verdicts
-            of its own on every gpu.
+        historical: asked for by somebody as of a time of the past; it stands beside the series of evaluations, with
+            verdicts of its own on every gpu.
         took_ms: time that it took to read, judge and pack, in ms.
         gpus: that have a state; counts: how many in each.
-        body: an `EvaluationBody`.
+        body: an `EvaluationBody`: figures, notices, and what the gpus are held against.
     """
 
     __tablename__ = "evaluations"
@@ -71,7 +72,7 @@ class StoredEvaluation(Base):
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
     simulated: Mapped[bool]
-    aside: Mapped[bool]
+    historical: Mapped[bool]
     as_of: Mapped[datetime]
     made_at: Mapped[datetime]
     took_ms: Mapped[float]
@@ -80,7 +81,23 @@ class StoredEvaluation(Base):
     counts: Mapped[dict[str, int]] = mapped_column(JsonDocument)
     body: Mapped[str] = mapped_column(PackedJson)
 
-    __table_args__ = (Index(None, "device_id", "simulated", "aside", "as_of"),)
+    __table_args__ = (Index(None, "device_id", "simulated", "historical", "as_of"),)
+
+
+class EvaluationColumns(Base):
+    """
+    Numbers of all gpus of an evaluation, a blob each (`evaluation.order`).
+
+    Attributes:
+        part: 0 for the order of the gpus, worst first; n + 1 for what they count for in the n-th cohort of the body,
+            which only the newest evaluations and historical ones keep.
+    """
+
+    __tablename__ = "evaluation_columns"
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True, autoincrement=False)
+    part: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    body: Mapped[bytes]
 
 
 class CurrentVerdict(Base):
@@ -90,18 +107,13 @@ class CurrentVerdict(Base):
     Attributes:
         identity, simulated: of the gpu, as in `gpus`.
         device_id: of which it was judged.
-        evaluation_id: that wrote the row last; it is written only where something in it changed.
         state_rank: place of the state in the order of precedence, 0 for the first.
         since: `as_of` of the evaluation that first gave it this state.
         reason: code of the first reason.
-        loss: largest loss over its judged roofs, as a fraction; null where it was never measured.
         accused: judged roofs in which it is accused, sorted, a line each.
-        rank: by which gpus stand worst first (`compare.ranking.packed_rank`).
-        former_rank: what that was before the row was written last, for lists that began then; null where there was no
-            row.
-        told_at: `as_of` of the newest row of `verdict_changes` on it.
+        recorded_at: `as_of` of the newest row of `verdict_changes` on it.
         digest: of the body.
-        body: a `GpuVerdict`.
+        body: a `VerdictRecord`'s.
     """
 
     __tablename__ = "gpu_verdicts"
@@ -109,24 +121,17 @@ class CurrentVerdict(Base):
     identity: Mapped[str] = mapped_column(primary_key=True)
     simulated: Mapped[bool] = mapped_column(primary_key=True)
     device_id: Mapped[int] = mapped_column(RowId, ForeignKey("devices.id"))
-    evaluation_id: Mapped[int] = mapped_column(RowId)
     state: Mapped[str]
     last_state: Mapped[str | None]
     state_rank: Mapped[int]
     since: Mapped[datetime]
     reason: Mapped[str | None]
-    loss: Mapped[float | None]
     accused: Mapped[str]
-    rank: Mapped[bytes]
-    former_rank: Mapped[bytes | None]
-    told_at: Mapped[datetime]
+    recorded_at: Mapped[datetime]
     digest: Mapped[bytes]
     body: Mapped[str] = mapped_column(PackedJson)
 
-    __table_args__ = (
-        Index(None, "device_id", "simulated", "state_rank"),
-        Index(None, "device_id", "simulated", "rank"),
-    )
+    __table_args__ = (Index(None, "device_id", "simulated", "state_rank"),)
 
 
 class VerdictChange(Base):
@@ -134,13 +139,15 @@ class VerdictChange(Base):
     What was said of one gpu from a time on, until the next row.
 
     A row is added where state, last state, first reason or accused roofs changed, and once a week while a gpu is
-    accused. An evaluation aside has a row for each of its gpus, which holds for it alone.
+    accused. A historical evaluation has a row for each of its gpus, which holds for it alone.
 
     Attributes:
-        evaluation_id: that said so; it may be gone, as only the last of a day is kept.
+        evaluation_id: that said so; it may be gone, as only the last of an hour is kept.
         state: null from when on nothing is said of the gpu: it was retired, or is of another device.
         since: as in `gpu_verdicts`.
-        body: a `GpuVerdict`; null with the state.
+        loss: largest over its judged roofs, as a fraction, by that evaluation.
+        text: the sentence on it.
+        body: as in `gpu_verdicts`, of a historical evaluation; else null.
     """
 
     __tablename__ = "verdict_changes"
@@ -150,7 +157,7 @@ class VerdictChange(Base):
     identity: Mapped[str]
     simulated: Mapped[bool]
     evaluation_id: Mapped[int] = mapped_column(RowId)
-    aside: Mapped[bool]
+    historical: Mapped[bool]
     as_of: Mapped[datetime]
     made_at: Mapped[datetime]
     state: Mapped[str | None]
@@ -158,11 +165,12 @@ class VerdictChange(Base):
     since: Mapped[datetime]
     reason: Mapped[str | None]
     loss: Mapped[float | None]
+    text: Mapped[str | None]
     body: Mapped[str | None] = mapped_column(PackedJson)
 
     __table_args__ = (
         Index(None, "identity", "simulated", "as_of"),
-        Index(None, "device_id", "simulated", "aside", "as_of"),
+        Index(None, "device_id", "simulated", "historical", "as_of"),
         Index(None, "evaluation_id"),
     )
 

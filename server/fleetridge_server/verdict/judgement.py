@@ -24,7 +24,7 @@ from fleetridge_server.verdict.scale import (
     scale_floor,
     small_sample_factor,
 )
-from fleetridge_server.verdict.tails import normal_two_sided, student_two_sided
+from fleetridge_server.verdict.tails import two_sided
 
 # Iglewicz and Hoaglin (1993): a modified z beyond 3.5 is an outlier.
 BEYOND_SCALES = 3.5
@@ -59,6 +59,7 @@ class Yardstick:
         wide: whether the scale alone decides, as the cohort scatters too widely.
         levels: of the factors by which the cohort was split.
         of_faster_half: whether the median is that of the faster half, as the slower half is set apart (`halves`).
+        is_recent: whether anybody of the group was measured in the window; if not, old values are shown and judge nobody.
     """
 
     n: int
@@ -71,11 +72,12 @@ class Yardstick:
     wide: bool
     levels: tuple[Level, ...] = ()
     of_faster_half: bool = False
+    is_recent: bool = True
 
     @property
     def has_verdict(self) -> bool:
-        """Whether there are peers enough to say anything."""
-        return self.n >= FEWEST_PEERS
+        """Whether there are peers enough, measured recently enough, to say anything."""
+        return self.is_recent and self.n >= FEWEST_PEERS
 
     @property
     def lowest(self) -> float:
@@ -96,9 +98,7 @@ class Yardstick:
 
     def p(self, value: float) -> float:
         """Two-sided probability of such a distance among healthy gpus."""
-        z = self.z(value)
-        degrees = self.scale.degrees
-        return normal_two_sided(z) if degrees is None else student_two_sided(z, degrees)
+        return two_sided(self.z(value), self.scale.degrees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,8 @@ def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
         members: all of it, those not measured lately included.
     """
     floor = scale_floor(values_of(member.runs[:NEWEST_REPORTS]) for member in members if member.in_window)
+    if not any(member.in_window for member in members):
+        return JudgedCohort(cohort, (_of_the_past(members, floor),), ())
     groups, steps = grouped(members, floor)
     values = [[member.value for member in group.counted] for group in groups]
     sticks = _yardsticks(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
@@ -147,6 +149,12 @@ def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
         for place, (group, stick) in enumerate(zip(groups, sticks, strict=True))
     )
     return JudgedCohort(cohort, tuple(judged), tuple(steps))
+
+
+def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
+    """The group of a cohort in which nobody was measured in the window: its old values are shown beside one another."""
+    stick = replace(yardstick_of([member.value for member in members], floor), is_recent=False)
+    return JudgedGroup(Group((), (), tuple(members)), stick)
 
 
 def yardstick(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Yardstick:

@@ -23,6 +23,11 @@ def normal_two_sided(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
+def two_sided(z: float, degrees: float | None) -> float:
+    """Probability of such a distance: from Student's t where the scale was estimated, normal where degrees is None."""
+    return normal_two_sided(z) if degrees is None else student_two_sided(z, degrees)
+
+
 def student_two_sided(t: float, degrees: float) -> float:
     """
     Probability that Student's t lies further from 0 than t.

@@ -58,7 +58,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class DeviceVerdicts:
-    """All verdicts of one device, and the cohorts that they rest on; links stand apart."""
+    """All verdicts of one device, and the cohorts in which somebody was measured lately; links stand apart."""
 
     verdicts: tuple[Verdict, ...]
     cohorts: tuple[JudgedCohort, ...]
@@ -76,10 +76,9 @@ class _Pair:
 def device_verdicts(cohorts: Mapping[Cohort, Sequence[Member]]) -> DeviceVerdicts:
     """Verdicts from the members of all cohorts of one device."""
     judged = [judged_cohort(cohort, members) for cohort, members in cohorts.items()]
-    judged = [cohort for cohort in judged if cohort.groups]
     roofs = [cohort for cohort in judged if not is_link(cohort.cohort.roof)]
     links = [cohort for cohort in judged if is_link(cohort.cohort.roof)]
-    return DeviceVerdicts((*_family(roofs), *_family(links)), tuple(judged))
+    return DeviceVerdicts((*_family(roofs), *_family(links)), tuple(cohort for cohort in judged if cohort.n))
 
 
 def _family(cohorts: Iterable[JudgedCohort]) -> list[Verdict]:

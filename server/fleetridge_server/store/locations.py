@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, bindparam, case, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
-from fleetridge_server.compare.place import GpuPlace
+from fleetridge_server.compare.location import GpuLocation
 from fleetridge_server.compare.span import Span
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.lookup import is_storable
@@ -25,7 +25,7 @@ from fleetridge_server.store.models import Device, Gpu, Node, Report
 
 _GPU_ROWS = "gpu_rows"
 _OF_GPU: list[InstrumentedAttribute[Any]] = [
-    Gpu.identity, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile, Gpu.partition,
+    Gpu.id, Gpu.identity, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile, Gpu.partition, Gpu.is_due,
 ]  # fmt: skip
 
 
@@ -35,6 +35,11 @@ class Where:
 
     cluster: str | None = None
     node: str | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any place is left out."""
+        return self.cluster is not None or self.node is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +73,73 @@ def device_counts(
     if not is_possible(where):
         return []
     now = [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
-    places = _places(span, where, *now).subquery()
+    located = _located(span, where, *now).subquery()
     query = (
         select(
-            Device, func.count(), func.count(places.c.node_id.distinct()), func.max(places.c.ordered_at)
+            Device, func.count(), func.count(located.c.node_id.distinct()), func.max(located.c.ordered_at)
         )  # a node is named within its cluster, so that its row counts once
-        .join(places, places.c.device_id == Device.id)
+        .join(located, located.c.device_id == Device.id)
         .group_by(Device.id)
     )
     counts = [DeviceCount(*row) for row in session.execute(query)]
     return sorted(counts, key=lambda count: count.device.name)
 
 
-def places_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuPlace]:
+def locations_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuLocation]:
     """Where the gpus of a device are, in no order; gpus first seen later than `span.as_of` are left out."""
     where = where or Where()
     if not is_possible(where):
         return []
-    return _read(session.execute(_places(span, where, device_then(span) == device_id)))
+    return _read(session.execute(_located(span, where, device_then(span) == device_id)))
 
 
-def gpus_there(session: Session, device_id: int, span: Span, where: Where) -> dict[int, str]:
-    """Ids of the gpus of a device that are there, by their rows: those that `places_of_device` has."""
+def gpu_rows_there(
+    session: Session, device_id: int, span: Span, where: Where, *, is_past: bool = True
+) -> dict[int, str]:
+    """
+    Ids of the gpus of a device that are there, by their rows.
+
+    Args:
+        session: to read in.
+        device_id: of the device.
+        span: time and population.
+        where: the gpus are to be.
+        is_past: whether the time is one of the past; where they are now their own rows say.
+    """
     if not is_possible(where):
         return {}
-    found = _places(span, where, device_then(span) == device_id).with_only_columns(Gpu.id, Gpu.identity)
+    if is_past:
+        found = _located(span, where, device_then(span) == device_id).with_only_columns(Gpu.id, Gpu.identity)
+    else:
+        found = _there_now(device_id, where, simulated=span.simulated)
     # Two columns of a whole fleet: as rows of the ORM they take twice as long.
     return {row: gpu_id for row, gpu_id in session.connection().execute(found)}  # noqa: C416 # rows, which dict() does not take by type
 
 
-def places_now(session: Session, gpu_rows: Collection[int]) -> list[GpuPlace]:
-    """Where some gpus are by their own rows, in no order: for times since which they reported nothing."""
-    return _read(session.execute(_now(), {_GPU_ROWS: list(gpu_rows)}))
+def _there_now(device_id: int, where: Where, *, simulated: bool) -> Select[int, str]:
+    found = select(Gpu.id, Gpu.identity).where(
+        Gpu.device_id == device_id, Gpu.simulated.is_(simulated), ~Gpu.quarantined
+    )
+    if where.cluster is not None:
+        found = found.where(Gpu.cluster == where.cluster)
+    if where.node is not None:
+        found = found.where(Gpu.node_id.in_(select(Node.id).where(Node.name == where.node)))
+    return found
+
+
+def locations_of_gpus(
+    session: Session, gpu_rows: Collection[int], span: Span, *, is_past: bool
+) -> dict[int, GpuLocation]:
+    """
+    Where some gpus are, by their rows; those in quarantine are left out, and those first seen later than `span.as_of`.
+
+    `is_past` is whether the time is one of the past; where they are now their own rows say.
+    """
+    if is_past:
+        found = _read(session.execute(_located(span, Where(), Gpu.id.in_(gpu_rows))))
+    else:
+        found = _read(session.execute(_now(), {_GPU_ROWS: list(gpu_rows)}))
+    return {own.row: own for own in found}
 
 
 @cache
@@ -115,14 +155,9 @@ def _now() -> Select[Any]:
     )
 
 
-def places_of_gpus(session: Session, gpu_rows: Collection[int], span: Span) -> list[GpuPlace]:
-    """Where some gpus are, by their rows, in no order; those first seen later than `span.as_of` are left out."""
-    return _read(session.execute(_places(span, Where(), Gpu.id.in_(gpu_rows))))
-
-
-def place_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuPlace | None:
+def location_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuLocation | None:
     """Where one gpu is; None where it was first seen later than `span.as_of`."""
-    return next(iter(_read(session.execute(_places(span, Where(), Gpu.id == gpu_row)))), None)
+    return next(iter(_read(session.execute(_located(span, Where(), Gpu.id == gpu_row)))), None)
 
 
 def device_then(span: Span) -> ColumnElement[int]:
@@ -143,12 +178,13 @@ def is_possible(where: Where) -> bool:
 
 
 def _of_report(report: type[Report]) -> list[InstrumentedAttribute[Any]]:
-    return [report.ordered_at, report.outcome, report.reason]
+    return [report.ordered_at, report.received_at, report.outcome, report.reason]
 
 
-def _read(rows: Iterable[Any]) -> list[GpuPlace]:
+def _read(rows: Iterable[Any]) -> list[GpuLocation]:
     return [
-        GpuPlace(
+        GpuLocation(
+            row=row.id,
             gpu_id=row.identity,
             device_id=row.device_id,
             cluster=row.cluster,
@@ -158,14 +194,16 @@ def _read(rows: Iterable[Any]) -> list[GpuPlace]:
             mig_profile=row.mig_profile,
             partition=row.partition,
             ordered_at=row.ordered_at,
+            received_at=row.received_at,
             outcome=row.outcome,
             reason=row.reason,
+            is_due=row.is_due,
         )
         for row in rows
     ]
 
 
-def _places(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[Any]:
+def _located(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[Any]:
     latest = aliased(Report)
     # One that only imports without a time speak of has always been there, and its row says where.
     is_timeless = Gpu.first_seen.is_(None)

@@ -1,9 +1,9 @@
 """
-The course of evaluations of each population: what is newest in it, and which rows are its.
+The series of evaluations of each device: what is newest in it, and which rows are its.
 
-It carries the current verdicts, their changes and the alerts. An evaluation aside, asked for as of a time of the past,
-touches none of that; it has a verdict of its own on each gpu. `store.outcomes` writes evaluations, `store.told` reads
-them back for answers.
+It carries the current verdicts, their changes and the alerts. A historical evaluation, asked for as of a time of the
+past, touches none of that; it has a verdict of its own on each gpu. `evaluation.save` writes evaluations,
+`evaluation.read` reads them back for answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluat
 
 @dataclass(frozen=True, slots=True)
 class LastEvaluation:
-    """As of when a course was last continued, when that was, and how long it took."""
+    """As of when a series was last continued, when that was, and how long it took."""
 
     as_of: datetime
     made_at: datetime
@@ -30,7 +30,7 @@ class LastEvaluation:
 
 
 @record
-class Known:
+class KnownVerdict:
     """What is said of a gpu before an evaluation, as far as it decides what has to be written."""
 
     state: str
@@ -38,15 +38,14 @@ class Known:
     since: datetime
     reason: str | None
     accused: str
-    told_at: datetime
+    recorded_at: datetime
     digest: bytes
-    rank: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SeriesEnd:
     """
-    Where the course of evaluations of a population stands.
+    Where the series of a device stands.
 
     Attributes:
         evaluation_id: the newest; None where there is none.
@@ -54,11 +53,11 @@ class Course:
     """
 
     evaluation_id: int | None
-    known: Mapping[str, Known]
+    known: Mapping[str, KnownVerdict]
 
 
-# What an evaluation aside is compared with: all that it says is new.
-NO_COURSE = Course(None, {})
+# What a historical evaluation is compared with: all that it says is new.
+NO_SERIES = SeriesEnd(None, {})
 
 
 def of_population(table: type[StoredEvaluation | CurrentVerdict], population: Population) -> ColumnElement[bool]:
@@ -67,27 +66,25 @@ def of_population(table: type[StoredEvaluation | CurrentVerdict], population: Po
 
 
 def newest_evaluation(session: Session, population: Population) -> StoredEvaluation | None:
-    """The newest evaluation of a course; the current verdicts are its."""
+    """The newest evaluation of a series; the current verdicts are its."""
     chosen = select(StoredEvaluation).where(
-        of_population(StoredEvaluation, population), StoredEvaluation.aside.is_(False)
+        of_population(StoredEvaluation, population), StoredEvaluation.historical.is_(False)
     )
     return session.scalars(chosen.order_by(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc()).limit(1)).first()
 
 
 def last_evaluations(session: Session) -> dict[Population, LastEvaluation]:
-    """When every course was last continued."""
+    """When every series was last continued."""
     columns = (StoredEvaluation.device_id, StoredEvaluation.simulated)
-    place = func.row_number().over(
+    rank = func.row_number().over(
         partition_by=columns, order_by=(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc())
     )
     ranked = (
-        select(
-            *columns, StoredEvaluation.as_of, StoredEvaluation.made_at, StoredEvaluation.took_ms, place.label("place")
-        )
-        .where(StoredEvaluation.aside.is_(False))
+        select(*columns, StoredEvaluation.as_of, StoredEvaluation.made_at, StoredEvaluation.took_ms, rank.label("rank"))
+        .where(StoredEvaluation.historical.is_(False))
         .subquery()
     )
-    newest = select(ranked).where(ranked.c.place == 1)
+    newest = select(ranked).where(ranked.c.rank == 1)
     return {
         Population(row.device_id, row.simulated): LastEvaluation(
             row.as_of, row.made_at, timedelta(milliseconds=row.took_ms)
@@ -96,9 +93,9 @@ def last_evaluations(session: Session) -> dict[Population, LastEvaluation]:
     }
 
 
-def course(session: Session, population: Population) -> Course:
-    """Where the course of a population stands."""
+def series_end(session: Session, population: Population) -> SeriesEnd:
+    """Where the series of a device stands."""
     newest = newest_evaluation(session, population)
-    columns = (CurrentVerdict.identity, *(getattr(CurrentVerdict, name) for name in Known.__dataclass_fields__))
+    columns = (CurrentVerdict.identity, *(getattr(CurrentVerdict, name) for name in KnownVerdict.__dataclass_fields__))
     rows = session.connection().execute(select(*columns).where(of_population(CurrentVerdict, population))).all()
-    return Course(None if newest is None else newest.id, {row[0]: Known(*row[1:]) for row in rows})
+    return SeriesEnd(None if newest is None else newest.id, {row[0]: KnownVerdict(*row[1:]) for row in rows})

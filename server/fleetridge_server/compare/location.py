@@ -7,16 +7,20 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPlace:
+class GpuLocation:
     """
     A gpu as its newest report up to some time describes it.
 
     Attributes:
+        row: of the gpu.
         node: None where an import never said.
         index: in the driver's order, for people.
-        ordered_at, outcome, reason: of the newest report with a time, measured or not; None where none has a time.
+        ordered_at, received_at, outcome, reason: of the newest report with a time, measured or not; None where none
+            has a time.
+        is_due: whether it reported something that its history does not know yet.
     """
 
+    row: int
     gpu_id: str
     device_id: int
     cluster: str
@@ -26,5 +30,7 @@ class GpuPlace:
     mig_profile: str | None
     partition: str | None
     ordered_at: datetime | None
+    received_at: datetime | None
     outcome: str | None
     reason: str | None
+    is_due: bool

@@ -1,0 +1,197 @@
+"""
+The judgement of one device: from what is stored of its gpus to all that is said of them. Nothing is written.
+
+Answers about a past that nobody evaluated are made by the same function as stored evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from fleetridge.peaks import published_beta, published_pi
+from fleetridge.report import RoofKey
+from fleetridge_server.answer.evaluation_schemas import EvaluationBody
+from fleetridge_server.answer.evaluations import evaluation_body
+from fleetridge_server.answer.figures import evaluated_figures
+from fleetridge_server.compare.cohort import Cohort
+from fleetridge_server.evaluating.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
+from fleetridge_server.evaluation.order import CohortColumn, FleetOrder, OrderedGpu, cohort_column, fleet_order
+from fleetridge_server.evaluation.references import References, cohort_of, reference_key, references_of
+from fleetridge_server.evaluation.verdict_record import Recorder, VerdictRecord
+from fleetridge_server.store.cluster_gpus import ClusterGpus
+from fleetridge_server.store.due import Population
+from fleetridge_server.store.gpu_histories import histories
+from fleetridge_server.store.inventory import expected_nodes
+from fleetridge_server.store.lookup import rows_of_gpus
+from fleetridge_server.store.marks import marks_by_engine
+from fleetridge_server.store.models import Device
+from fleetridge_server.store.rosters import rosters_of
+from fleetridge_server.verdict.drift import Drift
+from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
+from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
+from fleetridge_server.verdict.evidence import Factors
+from fleetridge_server.verdict.explanation import Explanation, explanations
+from fleetridge_server.verdict.histories import floors
+from fleetridge_server.verdict.levels import level_name
+from fleetridge_server.verdict.marks import Mark
+from fleetridge_server.verdict.members import Run
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NOTHING_KNOWN = Factors()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """
+    All that is said of one device at one time, and what it was made with.
+
+    Attributes:
+        device_name: canonical.
+        drifts: of each gpu by roof, before what peers share is taken off.
+        marks: the ids of the marks that were looked at.
+        upgrades: effects of changes that gpus met, by roof.
+        rows: of the gpus that ever reported, by id.
+        there: where the gpus are now; None for a time of the past.
+    """
+
+    device_name: str
+    evaluation: Evaluation
+    explanations: Mapping[str, list[Explanation]]
+    drifts: Mapping[str, Mapping[RoofKey, Drift]]
+    marks: Mapping[Mark, int]
+    upgrades: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]
+    rows: Mapping[str, int]
+    there: Sequence[ClusterGpus] | None = None
+
+    @cached_property
+    def body(self) -> EvaluationBody:
+        """What is said besides the gpus."""
+        figures = evaluated_figures(self.evaluation, self.device_name, self.there)
+        return evaluation_body(self.evaluation, self.upgrades, self.explanations, figures)
+
+    @cached_property
+    def references(self) -> References:
+        """What the gpus are held against, by `reference_key`."""
+        return references_of(self.body.cohorts)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """Makes what is kept of each gpu."""
+        return Recorder(self.evaluation, self.explanations, self.drifts, self.marks, self.references)
+
+    def records(self) -> Iterator[VerdictRecord]:
+        """What is kept of each gpu, in the order of their ids."""
+        return (self.recorder.record(gpu_id) for gpu_id in sorted(self.evaluation.states))
+
+    def order(self, losses: Mapping[str, float | None]) -> FleetOrder:
+        """
+        The gpus that ever reported, worst first.
+
+        Args:
+            losses: largest of each gpu, as its record says.
+        """
+        newest = self._newest_runs()
+        return fleet_order(
+            (
+                self._ordered(gpu_id, losses[gpu_id], newest.get(gpu_id))
+                for gpu_id in self.evaluation.states
+                if gpu_id in self.rows
+            ),
+            Factors._fields,
+        )
+
+    def columns(self, order: FleetOrder) -> list[CohortColumn]:
+        """What the gpus count for in each cohort, in the order of `body.cohorts`."""
+        numbers = {cohort_of(own): number for number, own in enumerate(self.body.cohorts)}
+        members: list[list[tuple[int, float, int, bool]]] = [[] for _ in numbers]
+        groups: dict[tuple[int, int], int] = {}
+        for gpu_id, verdicts in self.evaluation.verdicts.items():
+            row = self.rows.get(gpu_id)
+            for verdict in verdicts if row is not None else ():
+                cohort, stick, member = verdict.cohort, verdict.yardstick, verdict.member
+                shared = id(cohort), id(stick)
+                if shared not in groups:
+                    key = reference_key(cohort.roof, cohort.conditions, stick.levels)
+                    groups[shared] = self.references[key].group
+                counts = member.in_window or not stick.is_recent
+                members[numbers[cohort]].append((row or 0, member.value, groups[shared], counts))
+        return [cohort_column(order, own) for own in members]
+
+    def _ordered(self, gpu_id: str, loss: float | None, newest: Run | None) -> OrderedGpu:
+        state = self.evaluation.states[gpu_id]
+        factors = _NOTHING_KNOWN if newest is None else newest.report.factors
+        at = 0 if newest is None else int((newest.report.ordered_at - _EPOCH).total_seconds())
+        levels = [level_name(reading) for reading in factors]
+        return OrderedGpu(self.rows[gpu_id], gpu_id, state.state, state.last_state, loss, at, levels)
+
+    def _newest_runs(self) -> dict[str, Run]:
+        """Newest run of each gpu over all its judged roofs."""
+        found: dict[str, Run] = {}
+        for gpu_id, verdicts in self.evaluation.verdicts.items():
+            runs = [verdict.member.runs[0] for verdict in verdicts]
+            if runs:
+                found[gpu_id] = max(runs, key=lambda run: (run.report.ordered_at, run.report.report_id))
+        return found
+
+
+def judged(
+    session: Session,
+    population: Population,
+    as_of: datetime,
+    *,
+    schedule: timedelta | None = None,
+    there: Sequence[ClusterGpus] | None = None,
+) -> Judgement:
+    """
+    Judge the gpus of one device by what was reported up to a time.
+
+    Args:
+        session: to read with; of one state of the data.
+        population: of which device.
+        as_of: the time.
+        schedule: how often each gpu should be measured.
+        there: where its gpus are now; None for a time of the past.
+    """
+    known = histories(session, population, as_of)
+    marks = marks_by_engine(session, simulated=population.simulated, as_of=as_of)
+    reports = [report for history in known.values() for report in history.reports]
+    drifts = _drifts(known, as_of)
+    name = session.scalars(select(Device.name).where(Device.id == population.device_id)).one()
+    fleet = Fleet(
+        reports=reports,
+        rosters=rosters_of(session, population, known, as_of),
+        inventory=expected_nodes(session, population),
+        marks=list(marks),
+        drifts=drifts,
+        upgrades=fleet_upgrades(known),
+        published=_published(name, {roof for report in reports for roof in report.roofs}),
+        schedule=schedule,
+    )
+    evaluation = evaluate(fleet, as_of)
+    rows = rows_of_gpus(session, known, device_id=population.device_id, simulated=population.simulated)
+    said = explanations(evaluation, drifts)
+    return Judgement(name, evaluation, said, drifts, marks, fleet.upgrades, rows, there)
+
+
+def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[RoofKey, Drift]]:
+    scales: dict[Cohort, float] = (
+        floors({gpu_id: history.reports for gpu_id, history in known.items()}, as_of)
+        if has_drifts(known.values())
+        else {}
+    )
+    return fleet_drifts(known, scales)
+
+
+def _published(name: str, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
+    peaks = {
+        roof: published_pi(name, roof.dtype) if roof.kind == "compute" else published_beta(name)
+        for roof in roofs
+        if roof.level == "device"
+    }
+    return {roof: peak.value for roof, peak in peaks.items() if peak is not None}
