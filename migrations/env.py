@@ -10,7 +10,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from fleetridge_server.store.all_tables import METADATA, is_month
+from fleetridge_server.store.all_tables import METADATA, REVISION_TABLE, is_month
 
 
 def run(connection: Connection) -> None:
@@ -18,6 +18,7 @@ def run(connection: Connection) -> None:
     context.configure(
         connection=connection,
         target_metadata=METADATA,
+        version_table=REVISION_TABLE,
         include_name=lambda name, kind, _parents: not (kind == "table" and is_month(name or "")),
         render_as_batch=True,  # SQLite can change a table only by making it anew
         compare_type=True,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleetridge_server.store.schema import downgrade, migrate
+from fleetridge_server.store import schema
+from fleetridge_server.store.schema import migrate, move
 from support.app_client import app_client
 from support.evaluated import SLOW, SOUND, evaluate, runs
 from support.fleet import post, read
+from support.revisions import FIRST, with_next_revision
 
-OLDEST = "0001"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def answers(database_url: str, reports: list[dict[str, Any]]) -> tuple[Any, list[Any]]:
@@ -22,22 +25,31 @@ def answers(database_url: str, reports: list[dict[str, Any]]) -> tuple[Any, list
         return fleet["verdicts"], [read(client, f"/reports/{report['report_id']}") for report in reports]
 
 
-def test_a_fleet_survives_a_rollback_to_the_oldest_schema_and_the_upgrade_after_it(empty_database_url: str) -> None:
-    migrate(empty_database_url, OLDEST)
+def test_a_fleet_survives_an_upgrade_and_the_rollback_after_it(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     migrate(empty_database_url)
     reports = runs("n01", [SOUND] * 7 + [SLOW])
     with app_client(empty_database_url) as client:
         post(client, reports)
     before = answers(empty_database_url, reports)
     assert before[0] == {"outlier": 1, "ok": 7}
+    newer = with_next_revision(tmp_path)
 
-    downgrade(empty_database_url, OLDEST)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(schema, "migrations_folder", lambda: newer)
+        migrate(empty_database_url)
+        after_upgrade = answers(empty_database_url, reports)
+        move(empty_database_url, FIRST)
+
+    assert after_upgrade == answers(empty_database_url, reports) == before
+
+
+def test_a_server_refuses_a_schema_that_is_older_than_it_needs(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     migrate(empty_database_url)
-
-    assert answers(empty_database_url, reports) == before
-
-
-def test_a_server_refuses_a_schema_that_is_older_than_it_needs(empty_database_url: str) -> None:
-    migrate(empty_database_url, OLDEST)
+    newer = with_next_revision(tmp_path)
+    monkeypatch.setattr(schema, "migrations_folder", lambda: newer)
     with pytest.raises(Exception, match=r"fleetridge-server migrate"), app_client(empty_database_url):
         pass

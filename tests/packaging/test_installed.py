@@ -9,9 +9,14 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 import fleetridge
+from support.csv_fleet import HEADER
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+ROW = "Tesla V100-SXM2-16GB,,GPU-1,,2020-06-02T17:27:42Z,float32,13.5673,,1350,73,296.79"
+DOWN = "import os; from fleetridge_server.store import schema; schema.downgrade(os.environ['DATABASE_URL'], 'base')"
+CHECK = "import os; from fleetridge_server.store import schema; schema.check_drift(os.environ['DATABASE_URL'])"
 
 
 def run(command: Path, *arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -39,9 +44,16 @@ def test_the_code_that_runs_is_the_installed_one(commands: Path, tmp_path: Path)
 
 
 def test_migrations_run_from_the_wheel(commands: Path, tmp_path: Path, empty_database_url: str) -> None:
-    done = run(commands / "fleetridge-server", "migrate", folder=tmp_path, DATABASE_URL=empty_database_url)
-    assert done.returncode == 0, done.stderr
+    """Up, compared with the models, down and up again, with rows."""
+    (tmp_path / "gpus.csv").write_text(f"{HEADER}\n{ROW}\n", encoding="utf-8")
+    server, python = commands / "fleetridge-server", commands / "python"
+    for command in (
+        [server, "migrate"], [server, "import", "gpus.csv"], [python, "-c", DOWN], [server, "migrate"],
+        [server, "import", "gpus.csv"], [python, "-c", CHECK],
+    ):  # fmt: skip
+        done = run(*command, folder=tmp_path, DATABASE_URL=empty_database_url)
+        assert done.returncode == 0, done.stderr
     engine = create_engine(empty_database_url)
     tables = inspect(engine).get_table_names()
     engine.dispose()
-    assert {"alembic_version", "reports"} <= set(tables)
+    assert {"schema_revision", "reports"} <= set(tables)

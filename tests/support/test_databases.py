@@ -46,7 +46,7 @@ def test_an_empty_database_has_no_table(empty_database_url: str) -> None:
 
 
 def test_a_migrated_database_has_the_schema(database_url: str) -> None:
-    assert {"alembic_version", "reports"} <= tables(database_url)
+    assert {"schema_revision", "reports"} <= tables(database_url)
 
 
 def test_what_one_test_writes_the_next_does_not_see(databases: Databases) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetridge_server.store.database import parsed_url
+from fleetridge_server.store.schema import refuse_unreleased
 
 # A hundredth of a second of copying between two looks at how far it is.
 _PAGES_AT_ONCE = 2048
@@ -57,6 +58,7 @@ def back_up(
         BackupError: there is something at the path, no data file, or the copy is not what it should be.
         DatabaseUrlError: the address cannot be used.
         OSError: the file cannot be written.
+        SchemaError: nobody could read it, as it was made before version 0.1.0.
     """
     source = _data_file(database_url)
     if os.path.lexists(path):
@@ -101,6 +103,7 @@ def _copied(source: Path, target: Path, on_progress: Callable[[int, int], None])
     with closing(_opened(source)) as read, closing(_opened(target)) as written:
         read.execute("BEGIN")
         rows = _counts(read)  # from here on the source shows one state, so that no writer makes the copy start anew
+        refuse_unreleased(rows)
         read.backup(
             written, pages=_PAGES_AT_ONCE, progress=lambda _status, left, pages: on_progress(pages - left, pages)
         )

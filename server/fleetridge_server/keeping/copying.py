@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import Column, Engine, MetaData, Table, Text, inspect, select, text
 from sqlalchemy.orm import Session
 
-from fleetridge_server.store.all_tables import METADATA, is_month
+from fleetridge_server.store.all_tables import METADATA, REVISION_TABLE, is_month
 from fleetridge_server.store.database import Database, open_database, parsed_url, shown_url
 from fleetridge_server.store.file_lock import sole_server
 from fleetridge_server.store.schema import UNFINISHED_COPY, check_revision, check_schema, current_revision, migrate
@@ -126,7 +126,7 @@ def _only_copy(target: Database) -> Iterator[None]:
 
 
 def _refuse_unknown_tables(engine: Engine) -> None:
-    known = METADATA.tables.keys() | {"alembic_version"}
+    known = METADATA.tables.keys() | {REVISION_TABLE}
     unknown = {name for name in inspect(engine).get_table_names() if not is_month(name)} - known
     if unknown:
         raise CopyError(f"fleetridge does not know the tables {', '.join(sorted(unknown))}; move or drop them first")

@@ -19,6 +19,9 @@ METADATA = models.Base.metadata
 
 assert all(declared.metadata is METADATA for declared in _DECLARED_IN)  # noqa: S101 # else one would be left out
 
+REVISION_TABLE = "schema_revision"
+"""Table in which Alembic notes the revision; of our own name, since a database may be shared with others who use it."""
+
 _MONTH = re.compile(r"documents_\d{4}_\d{2}")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine, text
 
+from fleetridge_server.store.all_tables import REVISION_TABLE
 from fleetridge_server.store.document_months import MONTHS_AHEAD
 
 _CLOSED_TABLES = text("""
     SELECT relname FROM pg_class
     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-    AND NOT (has_table_privilege(oid, 'SELECT') AND (relname = 'alembic_version' OR has_table_privilege(oid, 'INSERT')
+    AND NOT (has_table_privilege(oid, 'SELECT') AND (relname = :revisions OR has_table_privilege(oid, 'INSERT')
     AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
     ORDER BY relname
 """)
@@ -43,7 +44,7 @@ def check_rights(engine: Engine) -> None:
     if engine.dialect.name != "postgresql":
         return
     with engine.connect() as connection:
-        closed = connection.scalars(_CLOSED_TABLES).all()
+        closed = connection.scalars(_CLOSED_TABLES, {"revisions": REVISION_TABLE}).all()
         sequences = connection.scalars(_CLOSED_SEQUENCES).all()
         if closed or sequences:
             raise RightsError(_lacking([*closed, *sequences], *_user_and_schema(connection)))

@@ -7,7 +7,7 @@ nothing left to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import cache
@@ -19,6 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
+from fleetridge_server.store.all_tables import REVISION_TABLE
 from fleetridge_server.store.database import create_database_engine
 from fleetridge_server.store.document_months import make_months_within, months_ahead
 
@@ -26,6 +27,9 @@ REMEDY = "fleetridge-server migrate"
 
 # Table that is there from the first to the last moment of a copy into a database.
 UNFINISHED_COPY = "unfinished_copy"
+
+# What a database has that was made before version 0.1.0, whose migrations nobody has any more.
+_TABLES_OF_BEFORE = frozenset({"alembic_version", "gpus"})
 
 # Any number that nothing else locks in this database: the first bytes of the word "fleetridge".
 _MIGRATION_LOCK = int.from_bytes(b"fleetrid", "big")
@@ -67,7 +71,7 @@ def migrate(database_url: str, revision: str = "head", *, migrations: Path | Non
 
     Raises:
         DatabaseUrlError: the address cannot be used.
-        SchemaError: the database is of a newer server.
+        SchemaError: the database is of a newer server, or from before version 0.1.0.
     """
     with _migrating(database_url, migrations) as (config, connection):
         _refuse_unknown(_revision_of(connection), migrations or migrations_folder())
@@ -86,7 +90,7 @@ def move(database_url: str, revision: str, *, migrations: Path | None = None) ->
     Raises:
         DatabaseUrlError: the address cannot be used.
         UnknownRevisionError: there is no such revision.
-        SchemaError: the database is of a newer server.
+        SchemaError: the database is of a newer server, or from before version 0.1.0.
     """
     with _migrating(database_url, migrations) as (config, connection):
         folder = migrations or migrations_folder()
@@ -101,7 +105,12 @@ def move(database_url: str, revision: str, *, migrations: Path | None = None) ->
 
 
 def downgrade(database_url: str, revision: str, *, migrations: Path | None = None) -> None:
-    """Take a database back to an older revision (`base` for none); what that one has no place for is lost."""
+    """
+    Take a database back to an older revision (`base` for none); what that one has no place for is lost.
+
+    Raises:
+        SchemaError: the database is from before version 0.1.0.
+    """
     with _migrating(database_url, migrations) as (config, _connection):
         command.downgrade(config, revision)
 
@@ -137,7 +146,12 @@ def draft_revision(database_url: str, message: str, *, migrations: Path | None =
 
 
 def current_revision(engine: Engine) -> str | None:
-    """Revision of a database, None where it was never migrated."""
+    """
+    Revision of a database, None where it was never migrated.
+
+    Raises:
+        SchemaError: it is from before version 0.1.0.
+    """
     with engine.connect() as connection:
         return _revision_of(connection)
 
@@ -170,6 +184,24 @@ def check_revision(engine: Engine) -> None:
         raise SchemaError(f"the database has {state}; run `{REMEDY}`")
 
 
+def refuse_unreleased(tables: Iterable[str]) -> None:
+    """
+    Refuse a database that was made before the first release.
+
+    Args:
+        tables: names of those that it has.
+
+    Raises:
+        SchemaError: it was.
+    """
+    names = set(tables)
+    if names >= _TABLES_OF_BEFORE and REVISION_TABLE not in names:
+        raise SchemaError(
+            "the database was made before version 0.1.0, and no released version can read it; name a new one in "
+            f"DATABASE_URL, run `{REMEDY}`, and post or import the reports again"
+        )
+
+
 @contextmanager
 def _migrating(database_url: str, migrations: Path | None) -> Iterator[tuple[Config, Connection]]:
     """All in one transaction that excludes every other migration; SQLite's references are checked at its end."""
@@ -181,6 +213,7 @@ def _migrating(database_url: str, migrations: Path | None) -> Iterator[tuple[Con
                 connection.execute(text(f"SET LOCAL lock_timeout = '{_POSTGRES_LOCK_TIMEOUT}'"))
             config = _config(migrations or migrations_folder())
             config.attributes["connection"] = connection
+            _revision_of(connection)  # refuses what was made before the first release
             yield config, connection
             if engine.dialect.name == "sqlite":
                 _refuse_broken_references(connection)
@@ -231,4 +264,8 @@ def _refuse_broken_references(connection: Connection) -> None:
 
 
 def _revision_of(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    context = MigrationContext.configure(connection, opts={"version_table": REVISION_TABLE})
+    revision = context.get_current_revision()
+    if revision is None:
+        refuse_unreleased(inspect(connection).get_table_names())
+    return revision

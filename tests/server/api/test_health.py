@@ -29,7 +29,7 @@ def test_a_started_server_is_alive_and_ready(client: AppClient) -> None:
 def test_a_database_that_was_taken_back_makes_it_not_ready(client: AppClient, database: Database) -> None:
     """With the remedy, while it is alive all the same."""
     with database.writing() as session:
-        session.execute(text("DELETE FROM alembic_version"))
+        session.execute(text("DELETE FROM schema_revision"))
 
     answer = client.get("/readyz")
 
@@ -45,7 +45,7 @@ def test_a_database_that_was_changed_by_a_newer_server_makes_it_not_ready(
 ) -> None:
     """An unknown revision is not guessed at."""
     with database.writing() as session:
-        session.execute(text("UPDATE alembic_version SET version_num = 'later'"))
+        session.execute(text("UPDATE schema_revision SET version_num = 'later'"))
 
     assert "newer" in client.get("/readyz").json()["detail"]
 

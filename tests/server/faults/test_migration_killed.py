@@ -10,15 +10,17 @@ from sqlalchemy import inspect, text
 
 from fleetridge_server.store import schema
 from fleetridge_server.store.database import create_database_engine
+from support.revisions import FIRST, with_next_revision
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 TIMEOUT_S = 60
 
 # Migrates, and says "half" and waits in the midst of the newest revision, its tables made and its transaction open.
 MIGRATE_AND_WAIT = """
 import sys, time
+from pathlib import Path
 from alembic.operations import Operations
 from fleetridge_server.store import schema
 from fleetridge_server.store.database import create_database_engine
@@ -34,37 +36,39 @@ def create_and_wait(self, *arguments, **options):
     return table
 
 Operations.create_table = create_and_wait
-schema.migrate(sys.argv[1])
+schema.migrate(sys.argv[1], migrations=Path(sys.argv[3]))
 """
 
 
-def kill_halfway(url: str, tables: int) -> None:
+def kill_halfway(url: str, tables: int, migrations: Path) -> None:
     """Start a migration and kill it once it has made so many tables."""
-    command = [sys.executable, "-c", MIGRATE_AND_WAIT, url, str(tables)]
+    command = [sys.executable, "-c", MIGRATE_AND_WAIT, url, str(tables), str(migrations)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as migrating:
         assert migrating.stdout is not None
         assert migrating.stdout.readline() == "half\n"
         migrating.kill()
 
 
-def test_a_migration_that_is_killed_leaves_the_schema_as_it_was_and_the_next_finishes(empty_database_url: str) -> None:
-    """From nothing, and from the oldest schema."""
+def test_a_migration_that_is_killed_leaves_the_schema_as_it_was_and_the_next_finishes(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    """From nothing to the first schema, and from there to the next."""
     found = []
-    for start in (None, "0001"):
-        if start is not None:
-            schema.downgrade(empty_database_url, start)
+    for migrations, tables in ((schema.migrations_folder(), 2), (with_next_revision(tmp_path), 1)):
         before = state(empty_database_url)
-        kill_halfway(empty_database_url, tables=2)
+        kill_halfway(empty_database_url, tables, migrations)
         found.append(state(empty_database_url) == before)
-        schema.migrate(empty_database_url)
-        schema.check_drift(empty_database_url)
+        schema.migrate(empty_database_url, migrations=migrations)
 
     assert found == [True, True]
+    schema.move(empty_database_url, FIRST, migrations=migrations)
+    schema.check_drift(empty_database_url)
 
 
 def test_a_replica_that_waits_for_one_that_is_killed_migrates_in_its_place(empty_database_url: str) -> None:
     """Without being told."""
-    command = [sys.executable, "-c", MIGRATE_AND_WAIT, empty_database_url, "2"]
+    own = str(schema.migrations_folder())
+    command = [sys.executable, "-c", MIGRATE_AND_WAIT, empty_database_url, "2", own]
     waiting = [sys.executable, "-m", "fleetridge_server.cli", "migrate", "--database-url", empty_database_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as migrating:
         assert migrating.stdout is not None
@@ -84,8 +88,8 @@ def state(url: str) -> tuple[str | None, set[str]]:
     try:
         tables = set(inspect(engine).get_table_names())
         with engine.connect() as connection:
-            has_revision = "alembic_version" in tables
-            revision = connection.scalar(text("SELECT version_num FROM alembic_version")) if has_revision else None
+            has_revision = "schema_revision" in tables
+            revision = connection.scalar(text("SELECT version_num FROM schema_revision")) if has_revision else None
         return revision, tables
     finally:
         engine.dispose()

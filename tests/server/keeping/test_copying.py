@@ -25,9 +25,11 @@ from fleetridge_server.store.verdict_models import EvaluationDue, InventoryEntry
 from support.app_client import app_client
 from support.evaluations import NOON, Fleet, a_fleet
 from support.reports import make_report
+from support.revisions import make_unreleased, with_next_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from sqlalchemy import Table
     from sqlalchemy.orm import Session
@@ -261,12 +263,18 @@ def test_half_a_copy_of_another_source_is_left_alone(source_url: str, target_url
 
 
 def test_a_target_of_another_schema_or_of_something_else_is_refused(
-    source_url: str, target_url: str, postgres_databases: PostgresDatabases
+    source_url: str, target_url: str, postgres_databases: PostgresDatabases, tmp_path: Path
 ) -> None:
     """With what to do."""
-    schema.migrate(target_url, "0003")
-    with pytest.raises(SchemaError, match="fleetridge-server migrate"):
+    schema.migrate(target_url, migrations=with_next_revision(tmp_path))
+    with pytest.raises(SchemaError, match="a newer server made it"):
         copy_database(source_url, target_url, no_progress)
+
+    old = postgres_databases.create(migrated=False)
+    make_unreleased(old, "0006")
+    with pytest.raises(SchemaError, match=r"made before version 0\.1\.0"):
+        copy_database(source_url, old, no_progress)
+    postgres_databases.drop(old)
 
     foreign = postgres_databases.create(migrated=False)
     change(foreign, text("CREATE TABLE somebody_elses (x INTEGER)"))

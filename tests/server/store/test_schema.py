@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,44 +11,20 @@ from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store import schema
 from fleetridge_server.store.all_tables import METADATA, is_month
 from fleetridge_server.store.database import create_database_engine, open_database
-from fleetridge_server.store.due import due_notes
 from fleetridge_server.store.models import Document, Gpu, Node, Report, Roof
 from fleetridge_server.store.schema import SchemaError
-from fleetridge_server.store.verdict_models import CurrentVerdict
 from fleetridge_server.store.writing import write_reports
-from support.evaluations import Fleet, a_fleet, a_report
 from support.reports import make_report
+from support.revisions import FIRST, copied_migrations, make_unreleased, with_next_revision
 from support.times import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sqlalchemy import Engine
 
 TABLES = set(METADATA.tables)
-LONG_AGO = datetime(2019, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
-
-CHANGE_A_PARENT = '''"""Change of a table that others refer to, which SQLite can only do by making it anew."""
-import sqlalchemy as sa
-from alembic import op
-
-revision = "next"
-down_revision = "{head}"
-
-
-def upgrade():
-    with op.batch_alter_table("reports") as reports:
-        reports.add_column(sa.Column("remark", sa.Text()))
-        reports.alter_column("agent_version", existing_type=sa.Text(), nullable=True)
-    {more}
-
-
-def downgrade():
-    with op.batch_alter_table("reports") as reports:
-        reports.alter_column("agent_version", existing_type=sa.Text(), nullable=False)
-        reports.drop_column("remark")
-'''
 
 MIGRATE_IN = """
 import sys
@@ -69,9 +43,9 @@ def engine(empty_database_url: str) -> Iterator[Engine]:
     made.dispose()
 
 
-def store_some(database_url: str, received_at: datetime = NOW) -> None:
+def store_some(database_url: str) -> None:
     database = open_database(database_url)
-    items = [examined(make_report(gpu__uuid=f"GPU-{n}"), sent_at=None, received_at=received_at) for n in range(5)]
+    items = [examined(make_report(gpu__uuid=f"GPU-{n}"), sent_at=None, received_at=NOW) for n in range(5)]
     assert write_reports(database, [item for item in items if isinstance(item, Accepted)]) == ["created"] * 5
     database.close()
 
@@ -89,19 +63,11 @@ def plain_tables(engine: Engine) -> set[str]:
     return {name for name in inspect(engine).get_table_names() if not is_month(name)}
 
 
-def with_next_revision(folder: Path, more: str = "pass") -> Path:
-    copied = folder / "migrations"
-    shutil.copytree(schema.migrations_folder(), copied, ignore=shutil.ignore_patterns("__pycache__"))
-    newest = max(path.stem.split("_")[0] for path in (copied / "versions").glob("[0-9]*.py"))
-    (copied / "versions" / "next.py").write_text(CHANGE_A_PARENT.format(head=newest, more=more), encoding="utf-8")
-    return copied
-
-
 def test_an_empty_database_gets_all_tables(empty_database_url: str, engine: Engine) -> None:
     """And the revision that this server needs."""
     schema.migrate(empty_database_url)
 
-    assert plain_tables(engine) == TABLES | {"alembic_version"}
+    assert plain_tables(engine) == TABLES | {"schema_revision"}
     schema.check_schema(engine)
 
 
@@ -132,7 +98,7 @@ def test_all_the_way_back_and_up_again(empty_database_url: str, engine: Engine) 
     tables_at_base = set(inspect(engine).get_table_names())
     schema.migrate(empty_database_url)
 
-    assert tables_at_base == {"alembic_version"}
+    assert tables_at_base == {"schema_revision"}
     assert set(counts(engine).values()) == {0}
     schema.check_drift(empty_database_url)
 
@@ -166,6 +132,7 @@ def test_a_migration_that_fails_changes_nothing(empty_database_url: str, engine:
 
     assert counts(engine) == before
     assert "remark" not in {column["name"] for column in inspect(engine).get_columns("reports")}
+    assert "remarks" not in plain_tables(engine)
     schema.check_schema(engine)
 
 
@@ -221,17 +188,15 @@ def test_four_servers_that_migrate_at_once_all_come_up(empty_database_url: str, 
     assert [server.returncode for server in servers] == [0] * 4, outputs
     schema.check_schema(engine)
     with engine.connect() as connection:
-        assert connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
+        assert connection.scalar(text("SELECT count(*) FROM schema_revision")) == 1
 
 
 def test_the_next_revision_is_drafted_from_the_models(
     empty_database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a file with the next number, which runs as it is when nothing differs."""
-    copied = tmp_path / "migrations"
-    shutil.copytree(schema.migrations_folder(), copied, ignore=shutil.ignore_patterns("__pycache__"))
+    copied = copied_migrations(tmp_path)
     schema.migrate(empty_database_url)
-
     number = f"{len(list((copied / 'versions').glob('*.py'))) + 1:04}"
 
     draft = schema.draft_revision(empty_database_url, "Remarks of people", migrations=copied)
@@ -268,87 +233,46 @@ def test_ids_count_up_by_themselves(empty_database_url: str, engine: Engine) -> 
     assert len(set(ids)) == 2
 
 
-def test_a_database_without_verdicts_gets_them_with_its_rows_kept(empty_database_url: str, engine: Engine) -> None:
-    """From the first schema, with reports in it: nothing is lost, and the first evaluator has all of it to do."""
-    schema.migrate(empty_database_url)
-    store_some(empty_database_url)
-    before = counts(engine)
-
-    schema.downgrade(empty_database_url, "0001")
-    in_between = counts_of_first_schema(engine)
-    schema.migrate(empty_database_url)
-
-    schema.check_drift(empty_database_url)
-    fleet = Fleet(open_database(empty_database_url), now=NOW)
-    with fleet.database.reading() as session:
-        due = set(due_notes(session))
-    fleet.evaluate()
-    states = fleet.states()
-    fleet.database.close()
-    assert before == in_between == counts(engine)
-    assert len(due) == 1
-    assert len(states) == 5
-
-
-def counts_of_first_schema(engine: Engine) -> dict[str, int]:
-    tables = ("nodes", "gpus", "reports", "documents", "roofs")
-    with engine.connect() as connection:
-        assert set(inspect(engine).get_table_names()) == {
-            *tables,
-            "gpu_roofs",
-            "devices",
-            "device_names",
-            "alembic_version",
-        }
-        return {table: connection.scalar(text(f"SELECT count(*) FROM {table}")) or 0 for table in tables}  # noqa: S608 # ours
-
-
-def test_documents_move_to_the_months_in_which_they_arrived_and_back(empty_database_url: str, engine: Engine) -> None:
-    """Also those of long ago; every one as it was."""
-    schema.migrate(empty_database_url)
-    store_some(empty_database_url, received_at=NOW)
-    store_some(empty_database_url, received_at=LONG_AGO)
-    before = stored_documents(engine)
-
-    schema.downgrade(empty_database_url, "0003")
-    in_between = stored_documents(engine)
-    schema.migrate(empty_database_url)
-
-    assert len(before) == 10
-    assert before == in_between == stored_documents(engine)
-    schema.check_drift(empty_database_url)
-
-
-def stored_documents(engine: Engine) -> list[tuple[object, ...]]:
-    query = select(Document.received_at, Document.report_id, Document.body)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(query.order_by(Document.received_at, Document.report_id))]
-
-
-def test_verdicts_without_ranks_get_those_that_an_evaluation_gives_them(
-    empty_database_url: str, engine: Engine
+@pytest.mark.parametrize("revision", ["0001", "0003", "0006"])
+def test_a_database_of_before_the_first_release_is_refused_with_the_remedy(
+    empty_database_url: str, engine: Engine, revision: str
 ) -> None:
-    """And every gpu the time at which it was measured last; down and up again with rows."""
+    """Whatever is to be done with it, and nothing is done; numbers of old revisions mean other schemas today."""
+    make_unreleased(empty_database_url, revision)
+    doings: list[Callable[[], object]] = [
+        lambda: schema.check_schema(engine),
+        lambda: schema.current_revision(engine),
+        lambda: schema.migrate(empty_database_url),
+        lambda: schema.move(empty_database_url, FIRST),
+        lambda: schema.downgrade(empty_database_url, "base"),
+        lambda: schema.check_drift(empty_database_url),
+        lambda: schema.draft_revision(empty_database_url, "Remarks"),
+    ]
+
+    for doing in doings:
+        with pytest.raises(SchemaError, match=r"before version 0\.1\.0.*name a new one.*post or import"):
+            doing()
+
+    assert plain_tables(engine) == TABLES | {"alembic_version"}
+
+
+def test_a_database_is_shared_with_others_who_use_alembic(empty_database_url: str, engine: Engine) -> None:
+    """Their revision is none of ours, and stays as it is."""
+    with engine.execution_options(fleetridge_writes=True).begin() as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('0006')"))
+
     schema.migrate(empty_database_url)
-    fleet = Fleet(open_database(empty_database_url))
-    fleet.store(a_fleet({"GPU-3": 0.2, "GPU-5": 0.06}, gpus=8))
-    fleet.store([a_report("GPU-failed", None, outcome="failed", reason="oom", roofs=[])])
-    fleet.evaluate()
-    fleet.database.close()
-    before = ranks(engine)
 
-    schema.downgrade(empty_database_url, "0005")
-    in_between = {column["name"] for column in inspect(engine).get_columns("gpu_verdicts")}
-    schema.migrate(empty_database_url)
-
-    assert (len(before), "rank" in in_between) == (9, False)
-    assert [gpu for gpu, measured_at, _ in before if measured_at is None] == ["GPU-failed"]
-    assert ranks(engine) == before
-    schema.check_drift(empty_database_url)
-
-
-def ranks(engine: Engine) -> list[tuple[object, ...]]:
-    query = select(Gpu.identity, Gpu.measured_at, CurrentVerdict.rank)
-    joined = query.join(CurrentVerdict, CurrentVerdict.identity == Gpu.identity).order_by(CurrentVerdict.rank)
+    schema.check_schema(engine)
     with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(joined)]
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "0006"
+
+
+def test_the_first_migration_imports_no_model() -> None:
+    """A released migration never changes, the models do."""
+    versions = schema.migrations_folder() / "versions"
+    names = [path.name for path in sorted(versions.glob("*.py"))]
+
+    assert names[0] == "0001_first.py"
+    assert not any("fleetridge" in path.read_text(encoding="utf-8") for path in versions.glob("*.py"))
