@@ -96,7 +96,7 @@ def _fill(url: str, reports: int, points: int) -> int:
             write_reports(database, call)
         with database.reading() as session:
             population = Population(session.scalars(select(Device.id)).one(), simulated=True)
-        Evaluator(database, now=lambda: _UNTIL).continue_course(population)
+        Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
     return len(found)
 
 

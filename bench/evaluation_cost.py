@@ -37,7 +37,7 @@ from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.evaluating.collector import collector_held_back
 from fleetridge_server.evaluating.evaluator import Evaluator, outcome_of
-from fleetridge_server.evaluating.judging import judged
+from fleetridge_server.evaluation.judgement import judged
 from fleetridge_server.simulated_fleet import BETA, PI, Fault, FleetPlan, simulated_reports
 from fleetridge_server.store import schema
 from fleetridge_server.store.cluster_gpus import cluster_gpus
@@ -197,7 +197,7 @@ def stored_cost(database: Database, fleet: Stored) -> StoredCost:
     _report_anew(database, population, few, as_of)
     later = replace(evaluator, now=lambda: as_of + timedelta(hours=1))
     started = clock_s()
-    later.continue_course(population)
+    later.evaluate_now(population)
     again = clock_s() - started
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return StoredCost(fleet.gpus, due, read, judge - read, shape, store, again, peak_mib)

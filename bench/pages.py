@@ -102,7 +102,7 @@ def _filled(url: str, gpus: int) -> dict[str, str]:
             keep_values(session, chunk)
     database.analyze()
     as_of = _MONDAY + timedelta(days=_REPORTS)
-    Evaluator(database, now=lambda: as_of).continue_course(population)
+    Evaluator(database, now=lambda: as_of).evaluate_now(population)
     with database.reading() as session:
         first = session.scalars(select(Gpu.identity).order_by(Gpu.id)).first()
     database.close()

@@ -51,7 +51,7 @@ def fill(url: str, gpus: int, reports: int) -> str:
         multiply(database, gpus)
     add_documents(database, os.urandom(_DOCUMENT_BYTES), of_one_in=_DOCUMENTS_OF_ONE_IN)
     database.analyze()
-    Evaluator(database).continue_course(population)
+    Evaluator(database).evaluate_now(population)
     database.analyze()
     database.close()
     return gpu_id

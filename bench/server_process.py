@@ -101,7 +101,7 @@ def _evaluate(url: str) -> None:
         with database.reading() as session:
             populations = list(last_evaluations(session))
         for population in populations:
-            Evaluator(database).continue_course(population)
+            Evaluator(database).evaluate_now(population)
 
 
 if __name__ == "__main__":

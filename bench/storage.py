@@ -202,7 +202,7 @@ def _accepted(report: Report) -> Accepted:
 def _evaluate(database: Database) -> None:
     with database.reading() as session:
         population = Population(session.scalars(select(Device.id)).one(), simulated=True)
-    Evaluator(database, now=lambda: _UNTIL).continue_course(population)
+    Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
 
 
 def _sizes(database: Database) -> tuple[Callable[[], Sizes], str]:

@@ -204,38 +204,6 @@ def _roofs() -> None:
     )
 
 
-def _gpu_roofs() -> None:
-    op.create_table(
-        "gpu_roofs",
-        sa.Column("gpu_id", ROW_ID, autoincrement=False, nullable=False),
-        sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("device_id", ROW_ID, nullable=False),
-        *_required(sa.Text(), "kind", "dtype"),
-        sa.Column("out_dtype", sa.Text(), nullable=True),
-        sa.Column("fast_accumulation", sa.Boolean(), nullable=True),
-        *_required(sa.Text(), "regime", "level"),
-        sa.Column("kernel", sa.Text(), nullable=True),
-        sa.Column("memory_bytes", sa.BigInteger(), nullable=True),
-        sa.Column("sm_count", sa.Integer(), nullable=True),
-        *_optional(sa.Text(), "mig_profile", "partition", "fill", "method"),
-        sa.Column("protocol_version", sa.Integer(), nullable=True),
-        sa.Column("value", sa.Double(), nullable=False),
-        sa.Column("reports", sa.Integer(), nullable=False),
-        sa.Column("oldest_at", UTC_TIME, nullable=False),
-        sa.Column("report_id", sa.Uuid(), nullable=False),
-        sa.Column("ordered_at", UTC_TIME, nullable=False),
-        sa.Column("measured_to", UTC_TIME, nullable=True),
-        sa.Column("newest_value", sa.Double(), nullable=False),
-        *_optional(sa.Double(), "sm_clock_mhz", "power_w", "temperature_c"),
-        sa.Column("converged", sa.Boolean(), nullable=True),
-        sa.Column("clock_ahead", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("gpu_id", "position", name="pk_gpu_roofs"),
-        _reference("gpu_roofs", "device_id", "devices.id"),
-        _reference("gpu_roofs", "gpu_id", "gpus.id"),
-    )
-    _index("gpu_roofs", "device_id")
-
-
 def _gpu_histories() -> None:
     op.create_table(
         "gpu_histories",
@@ -266,7 +234,7 @@ def _evaluations() -> None:
         "evaluations",
         sa.Column("id", ROW_ID, nullable=False),
         sa.Column("device_id", ROW_ID, nullable=False),
-        *_required(sa.Boolean(), "simulated", "aside"),
+        *_required(sa.Boolean(), "simulated", "historical"),
         *_required(UTC_TIME, "as_of", "made_at"),
         sa.Column("took_ms", sa.Double(), nullable=False),
         *_required(sa.Integer(), "rule_version", "gpus"),
@@ -275,7 +243,17 @@ def _evaluations() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_evaluations"),
         _reference("evaluations", "device_id", "devices.id"),
     )
-    _index("evaluations", "device_id", "simulated", "aside", "as_of")
+    _index("evaluations", "device_id", "simulated", "historical", "as_of")
+
+
+def _evaluation_columns() -> None:
+    op.create_table(
+        "evaluation_columns",
+        sa.Column("evaluation_id", ROW_ID, autoincrement=False, nullable=False),
+        sa.Column("part", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("evaluation_id", "part", name="pk_evaluation_columns"),
+    )
 
 
 def _gpu_verdicts() -> None:
@@ -283,21 +261,18 @@ def _gpu_verdicts() -> None:
         "gpu_verdicts",
         sa.Column("identity", sa.Text(), nullable=False),
         sa.Column("simulated", sa.Boolean(), nullable=False),
-        *_required(ROW_ID, "device_id", "evaluation_id"),
+        sa.Column("device_id", ROW_ID, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("last_state", sa.Text(), nullable=True),
         sa.Column("state_rank", sa.Integer(), nullable=False),
         sa.Column("since", UTC_TIME, nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("loss", sa.Double(), nullable=True),
         sa.Column("accused", sa.Text(), nullable=False),
-        sa.Column("told_at", UTC_TIME, nullable=False),
-        *_required(sa.LargeBinary(), "digest", "body", "rank"),
-        sa.Column("former_rank", sa.LargeBinary(), nullable=True),
+        sa.Column("recorded_at", UTC_TIME, nullable=False),
+        *_required(sa.LargeBinary(), "digest", "body"),
         sa.PrimaryKeyConstraint("identity", "simulated", name="pk_gpu_verdicts"),
         _reference("gpu_verdicts", "device_id", "devices.id"),
     )
-    _index("gpu_verdicts", "device_id", "simulated", "rank")
     _index("gpu_verdicts", "device_id", "simulated", "state_rank")
 
 
@@ -309,17 +284,18 @@ def _verdict_changes() -> None:
         sa.Column("identity", sa.Text(), nullable=False),
         sa.Column("simulated", sa.Boolean(), nullable=False),
         sa.Column("evaluation_id", ROW_ID, nullable=False),
-        sa.Column("aside", sa.Boolean(), nullable=False),
+        sa.Column("historical", sa.Boolean(), nullable=False),
         *_required(UTC_TIME, "as_of", "made_at"),
         *_optional(sa.Text(), "state", "last_state"),
         sa.Column("since", UTC_TIME, nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("loss", sa.Double(), nullable=True),
+        sa.Column("text", sa.Text(), nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_verdict_changes"),
         _reference("verdict_changes", "device_id", "devices.id"),
     )
-    _index("verdict_changes", "device_id", "simulated", "aside", "as_of")
+    _index("verdict_changes", "device_id", "simulated", "historical", "as_of")
     _index("verdict_changes", "evaluation_id")
     _index("verdict_changes", "identity", "simulated", "as_of")
 
@@ -440,7 +416,7 @@ def _sessions() -> None:
 
 # Each after those that it refers to.
 TABLES = (
-    _devices, _device_names, _nodes, _gpus, _reports, _documents, _roofs, _gpu_roofs, _gpu_histories,
-    _evaluations_due, _evaluations, _gpu_verdicts, _verdict_changes, _alerts, _notifications, _notified_alerts,
+    _devices, _device_names, _nodes, _gpus, _reports, _documents, _roofs, _gpu_histories,
+    _evaluations_due, _evaluations, _evaluation_columns, _gpu_verdicts, _verdict_changes, _alerts, _notifications, _notified_alerts,
     _marks, _inventory, _tokens, _sessions,
 )  # fmt: skip

@@ -33,7 +33,7 @@ def evaluate(database_url: str, *, simulated: bool = False, at: datetime | None 
         with database.reading() as session:
             devices = session.scalars(select(Device.id)).all()
         for device_id in devices:
-            evaluator.continue_course(Population(device_id, simulated))
+            evaluator.evaluate_now(Population(device_id, simulated))
 
 
 def expect(database_url: str, *entries: ExpectedGpu, cluster: str = "east") -> None:

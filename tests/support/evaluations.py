@@ -12,11 +12,12 @@ from sqlalchemy import select
 from fleetridge_server.answer.evaluation_schemas import EvaluationBody
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
 from fleetridge_server.evaluating.evaluator import Evaluator
+from fleetridge_server.evaluation.read import current_evaluations, verdicts_of
+from fleetridge_server.evaluation.save import SavedEvaluation
 from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.store.outcomes import Saved
 from fleetridge_server.store.verdict_models import Alert, CurrentVerdict, StoredEvaluation, VerdictChange
 from fleetridge_server.store.writing import write_reports
 from support.reports import make_report
@@ -69,10 +70,10 @@ class Fleet:
         with self.database.reading() as session:
             return Population(session.scalars(select(Device.id)).one(), simulated)
 
-    def evaluate(self, at: datetime | None = None) -> Saved:
+    def evaluate(self, at: datetime | None = None) -> SavedEvaluation:
         """Evaluate the only device as of a time, or as of now."""
         self.now = at or self.now
-        return self.evaluator.continue_course(self.population())
+        return self.evaluator.evaluate_now(self.population())
 
     def states(self) -> dict[str, str]:
         """Current state of each gpu."""
@@ -83,8 +84,11 @@ class Fleet:
     def verdicts(self) -> dict[str, GpuVerdict]:
         """What is said of each gpu now."""
         with self.database.reading() as session:
-            rows = session.scalars(select(CurrentVerdict).order_by(CurrentVerdict.identity)).all()
-        return {row.identity: GpuVerdict.model_validate_json(row.body) for row in rows}
+            gpu_ids = session.scalars(select(CurrentVerdict.identity).order_by(CurrentVerdict.identity)).all()
+            found: dict[str, GpuVerdict] = {}
+            for ref in current_evaluations(session, simulated=False):
+                found |= {gpu_id: said.verdict for gpu_id, said in verdicts_of(session, ref, gpu_ids).items()}
+        return {gpu_id: found[gpu_id] for gpu_id in gpu_ids}
 
     def bodies(self) -> list[EvaluationBody]:
         """All stored evaluations, in the order in which they were made."""

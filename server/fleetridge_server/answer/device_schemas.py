@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fleetridge_server.answer.band_schemas import CohortShown
+from fleetridge_server.answer.evaluated_schemas import EvaluatedAnswer, VerdictShown
 from fleetridge_server.answer.notice_schemas import NoticeShown
 from fleetridge_server.answer.schemas import (
     Answer,
@@ -14,9 +15,9 @@ from fleetridge_server.answer.schemas import (
     FleetRidge,
     GpuBandwidth,
     GpuRidge,
+    ReportSummary,
     Worst,
 )
-from fleetridge_server.answer.told_schemas import EvaluatedAnswer, VerdictShown
 from fleetridge_server.verdict.state import State
 
 
@@ -26,6 +27,8 @@ class GpuRow(Answer):
 
     `outcome` and `reason` are those of its newest report, measured or not; a gpu without a value is flagged
     `unmeasured`, for no data is neither good nor bad. `verdict` is null before the first evaluation.
+    All numbers are those of one evaluation (`evaluated_as_of`); `not_judged_yet` is the newest report since, of which it
+    knows nothing.
     """
 
     gpu_id: str
@@ -37,6 +40,7 @@ class GpuRow(Answer):
     partition: str | None
     outcome: str | None
     reason: str | None
+    not_judged_yet: ReportSummary | None
     measured_to: datetime | None
     age_s: float | None
     worst: Worst | None

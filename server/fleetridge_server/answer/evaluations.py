@@ -82,9 +82,7 @@ def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
     return state is not None and state.state != "missing"
 
 
-def _cohorts(
-    verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]
-) -> Iterable[CohortShown]:
+def _cohorts(verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]) -> Iterable[CohortShown]:
     sticks: dict[Cohort, dict[tuple[Level, ...], Yardstick]] = defaultdict(dict)
     seen: set[tuple[int, int]] = set()
     for verdict in verdicts:

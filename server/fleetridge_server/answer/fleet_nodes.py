@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fleetridge_server.answer.node_schemas import NodeRow, WorstGpu
 from fleetridge_server.answer.place_schemas import AbsenceShown
+from fleetridge_server.evaluation.read import VerdictSummary
 from fleetridge_server.store.fleet_nodes import FleetNode, SaidOfGpu
-from fleetridge_server.store.told import Head
 from fleetridge_server.verdict.evidence import NodeName
 from fleetridge_server.verdict.state import STATES, State
 
@@ -86,7 +86,7 @@ def trouble(state: State, last_state: State | None, loss: float | None) -> tuple
     return min(known), -(loss or 0.0)
 
 
-def _trouble(judged: tuple[SaidOfGpu, Head]) -> tuple[int, float, str]:
+def _trouble(judged: tuple[SaidOfGpu, VerdictSummary]) -> tuple[int, float, str]:
     """Key by which gpus come worst first."""
     gpu, said = judged
     return *trouble(said.state, said.last_state, said.loss), gpu.gpu_id

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from fleetridge_server.answer.drift_schemas import DriftShown
+from fleetridge_server.answer.evaluated_schemas import EvaluatedAnswer
 from fleetridge_server.answer.roof_schemas import RoofName
 from fleetridge_server.answer.schemas import (
     Answer,
@@ -18,7 +19,6 @@ from fleetridge_server.answer.schemas import (
     ShownRoof,
     Worst,
 )
-from fleetridge_server.answer.told_schemas import EvaluatedAnswer
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
 from fleetridge_server.verdict.state import State
 
@@ -28,7 +28,7 @@ class GpuAnswer(EvaluatedAnswer):
     One gpu: who and where it is, what it reaches against its peers, and its newest reports, newest first.
 
     `verdict` has every number that it rests on; `verdict_since` is when its state began. Both are null before the first
-    evaluation.
+    evaluation. `not_judged_yet` is the newest report since the evaluation, of which no number here knows.
     """
 
     gpu_id: str
@@ -48,6 +48,7 @@ class GpuAnswer(EvaluatedAnswer):
     verdict_since: datetime | None
     verdict: GpuVerdict | None
     latest: ReportSummary | None
+    not_judged_yet: ReportSummary | None
     worst: Worst | None
     flags: tuple[Flag, ...]
     ridges: tuple[GpuRidge, ...]

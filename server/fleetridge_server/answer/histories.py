@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
+from typing import cast
 from uuid import UUID
 
 from fleetridge.report import RoofKey
@@ -16,7 +17,6 @@ from fleetridge_server.answer.gpu_schemas import (
     RunRoof,
     VerdictChangeShown,
 )
-from fleetridge_server.answer.verdict_schemas import GpuVerdict
 from fleetridge_server.answer.verdicts import roof_name, unit_of
 from fleetridge_server.compare.cohort import NEWEST_REPORTS
 from fleetridge_server.compare.stats import median
@@ -26,6 +26,7 @@ from fleetridge_server.store.summaries import NamedReport
 from fleetridge_server.store.verdict_models import VerdictChange
 from fleetridge_server.verdict.drift import Epoch
 from fleetridge_server.verdict.levels import level_name
+from fleetridge_server.verdict.state import State
 
 # Changes whose effects are told; older ones are seen in the epochs.
 MOST_CHANGES = 20
@@ -104,14 +105,13 @@ def _valid(runs: Iterable[Setting]) -> list[Setting]:
 
 
 def _verdict_change(change: VerdictChange) -> VerdictChangeShown:
-    verdict = None if change.body is None else GpuVerdict.model_validate_json(change.body)
     return VerdictChangeShown(
         as_of=change.as_of,
-        state=None if verdict is None else verdict.state,
-        last_state=None if verdict is None else verdict.last_state,
+        state=cast("State | None", change.state),
+        last_state=cast("State | None", change.last_state),
         reason=change.reason,
         loss=change.loss,
-        text=None if verdict is None else verdict.text,
+        text=change.text,
     )
 
 

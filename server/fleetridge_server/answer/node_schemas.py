@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
+from fleetridge_server.answer.evaluated_schemas import VerdictShown
 from fleetridge_server.answer.schemas import Answer, ReportSummary
 from fleetridge_server.answer.straggler_schemas import StragglerShown
-from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.verdict.state import State
 
 

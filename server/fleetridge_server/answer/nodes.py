@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from fleetridge_server.answer.devices import report_summary
+from fleetridge_server.answer.evaluated import verdict_shown
 from fleetridge_server.answer.fleet_nodes import trouble
 from fleetridge_server.answer.node_schemas import NodeAnswer, NodeGpu, Roster, RosterEntry
 from fleetridge_server.answer.place_schemas import AbsenceShown
@@ -13,11 +14,10 @@ from fleetridge_server.answer.roof_schemas import RoofName
 from fleetridge_server.answer.schemas import ReportSummary
 from fleetridge_server.answer.straggler_schemas import StragglerShown
 from fleetridge_server.answer.stragglers import FEWEST_GPUS, Job, Worker, straggler
-from fleetridge_server.answer.told import verdict_shown
 from fleetridge_server.compare.cohort import Conditions
+from fleetridge_server.evaluation.read import DatedVerdict
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.nodes import GpuOnNode, NodeRecord
-from fleetridge_server.store.told import ToldVerdict
 from fleetridge_server.verdict.state import STATES, State
 
 
@@ -39,8 +39,8 @@ def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAns
         never_reported=node is None,
         labels={} if node is None else node.labels,
         evaluated_as_of=record.evaluated_as_of,
-        verdicts=_counts(record.told.values()),
-        worst=_worst(record.told.values()),
+        verdicts=_counts(record.verdicts.values()),
+        worst=_worst(record.verdicts.values()),
         first_seen=None if node is None else node.first_seen,
         last_seen=None if node is None else node.last_seen,
         gpus=tuple(gpus),
@@ -53,23 +53,24 @@ def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAns
     )
 
 
-def _counts(told: Iterable[ToldVerdict]) -> dict[State, int]:
-    counts = Counter(own.verdict.state for own in told)
+def _counts(verdicts: Iterable[DatedVerdict]) -> dict[State, int]:
+    counts = Counter(own.verdict.state for own in verdicts)
     return {state: counts[state] for state in STATES if counts[state]}
 
 
-def _worst(told: Iterable[ToldVerdict]) -> str | None:
-    verdicts = [
-        (trouble(own.verdict.state, own.verdict.last_state, own.verdict.worst_loss), own.verdict.gpu_id) for own in told
+def _worst(verdicts: Iterable[DatedVerdict]) -> str | None:
+    troubles = [
+        (trouble(own.verdict.state, own.verdict.last_state, own.verdict.worst_loss), own.verdict.gpu_id)
+        for own in verdicts
     ]
-    return min(verdicts)[1] if verdicts else None
+    return min(troubles)[1] if troubles else None
 
 
 def _missing(gpus: Iterable[NodeGpu], record: NodeRecord) -> list[str]:
     """Gpus that are gone from here, and those that are expected and nobody ever saw."""
     here = {gpu.gpu_id for gpu in gpus}
     never_seen = [
-        gpu_id for gpu_id, own in record.told.items() if own.verdict.state == "missing" and gpu_id not in here
+        gpu_id for gpu_id, own in record.verdicts.items() if own.verdict.state == "missing" and gpu_id not in here
     ]
     return [*(gpu.gpu_id for gpu in gpus if gpu.missing), *sorted(never_seen)]
 
@@ -78,7 +79,7 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
     """What a job over the node's gpus loses to the slowest, in each of their roofs."""
     jobs: dict[tuple[RoofName, Conditions], list[Worker]] = defaultdict(list)
     units: dict[RoofName, str] = {}
-    for own in record.told.values():
+    for own in record.verdicts.values():
         if own.verdict.state != "missing":
             for judged in own.verdict.roofs:
                 if judged.recent:
@@ -90,7 +91,7 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
 
 
 def _node_gpu(own: GpuOnNode, record: NodeRecord) -> NodeGpu:
-    gpu, latest, told = own.gpu, own.latest, record.told.get(own.gpu.identity)
+    gpu, latest, told = own.gpu, own.latest, record.verdicts.get(own.gpu.identity)
     return NodeGpu(
         gpu_id=gpu.identity,
         device=own.device,

@@ -123,8 +123,9 @@ class GpuRidge(Basis, _GpuRidge):
     """
     One gpu's ridge in one dtype, variant and regime.
 
-    A deviation is value / median of the peers - 1, negative where the gpu is slower. `best_pi_tflops` is what a search
-    over shapes found: shown, never compared.
+    A deviation is value / median that the gpu is held against - 1, negative where the gpu is slower: `peers` gpus are
+    behind that median, those of its cohort, or of its own level where the cohort has some. `best_pi_tflops` is what a
+    search over shapes found in the newest of these reports: shown, never compared.
     """
 
 

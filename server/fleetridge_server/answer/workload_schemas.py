@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleetridge_server.answer.schemas import Answer, DeviceName
+from fleetridge_server.answer.evaluated_schemas import EvaluatedAnswer
+from fleetridge_server.answer.schemas import DeviceName
 from fleetridge_server.compare.cohort import Conditions
 from fleetridge_server.compare.placements import Tokens
 from fleetridge_server.compare.stats import Distribution
@@ -75,7 +76,7 @@ class RidgeWorkloads:
     shapes: tuple[ShapeShown, ...]
 
 
-class DeviceWorkloads(Answer):
+class DeviceWorkloads(EvaluatedAnswer):
     """
     The reference workloads and weight shapes of served models on a device's measured roofs.
 

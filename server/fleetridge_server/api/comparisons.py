@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, cast, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
@@ -22,7 +22,8 @@ from fleetridge_server.compare.groups import grouped_cohorts
 from fleetridge_server.compare.location import GpuLocation
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.store.cohort_values import leveled_values
+from fleetridge_server.evaluation.gpu_roofs import cohort_values, judged_cohorts
+from fleetridge_server.evaluation.read import EvaluationRef, columns_of, order_of
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.levels import labels_of_locations
 from fleetridge_server.store.locations import Where, gpu_rows_there, locations_of_device
@@ -90,29 +91,35 @@ def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Co
     with database.reading() as session:
         device = the_device(session, name)
         names = named(session, device)
-        values = list(_leveled(session, device.id, span, query, only))
-        told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
-    upgrades = [] if told is None else [own for own in told.body.upgrades if own.factor == query.by]
+        ref = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
+        values = [] if ref is None else list(_leveled(session, ref, span, query, only))
+    upgrades = [] if ref is None else [own for own in ref.body.upgrades if own.factor == query.by]
     return Comparison(
         device=names,
         as_of=span.as_of,
         by=query.by,
-        evaluated_as_of=None if told is None else told.as_of,
+        evaluated_as_of=None if ref is None else ref.as_of,
         roofs=roof_comparisons(grouped_cohorts(values), upgrades),
     )
 
 
 def _leveled(
-    session: Session, device_id: int, span: Span, query: ComparisonQuery, only: Filter
+    session: Session, ref: EvaluationRef, span: Span, query: ComparisonQuery, only: Filter
 ) -> Iterator[tuple[Cohort, float, str]]:
     """Judged values of the gpus that are there, each with its cohort and level."""
-    where, by = Where(query.cluster), query.by
-    factor = cast("FactorName", by) if by in FACTORS else None
-    gpus = gpu_rows_there(session, device_id, span, where)
-    of_gpu = {} if factor is not None else _levels(session, by, locations_of_device(session, device_id, span, where))
-    for cohort, gpu, value, level in leveled_values(session, device_id, span, only, factor):
-        if gpu in gpus:
-            yield cohort, value, level if factor is not None else of_gpu[gpus[gpu]]
+    order, is_past = order_of(session, ref), query.as_of is not None
+    wanted = [own for own in judged_cohorts(ref.body) if only.takes_roof(ref.body.cohorts[own].roof)]
+    there = gpu_rows_there(session, ref.device_id, span, Where(query.cluster), is_past=is_past)
+    places = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
+    if query.by in FACTORS:
+        levels = {place: order.level(query.by, place) for place in places}
+    else:
+        of_gpu = _levels(session, query.by, locations_of_device(session, ref.device_id, span, Where(query.cluster)))
+        levels = {place: of_gpu[gpu_id] for place, gpu_id in places.items()}
+    for cohort, values in cohort_values(ref.body, columns_of(session, ref, wanted) or {}).items():
+        for place, value in values.items():
+            if place in levels:
+                yield cohort, value, levels[place]
 
 
 def _levels(session: Session, by: str, places: Sequence[GpuLocation]) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,27 +15,21 @@ from fleetridge.report.values import UtcTime
 from fleetridge_server import text
 from fleetridge_server.answer.device_schemas import DeviceList, DeviceRidge, DeviceSummary
 from fleetridge_server.answer.devices import gpu_row
-from fleetridge_server.answer.figure_schemas import CohortFigures
-from fleetridge_server.answer.figures import live_figures
-from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
-from fleetridge_server.answer.told import evaluated_by, verdict_shown
-from fleetridge_server.answer.told_schemas import VerdictShown
+from fleetridge_server.answer.evaluated import evaluated_by, state_shown, verdict_shown
+from fleetridge_server.answer.evaluated_schemas import VerdictShown
 from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.figures import counted_devices, stored_figures
+from fleetridge_server.api.figures import counted_devices
 from fleetridge_server.api.filters import VerdictFilter, states_of
+from fleetridge_server.api.gpu_lists import GpuList, ListedGpu, ListRequest, gpu_list
 from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented, problems_of
 from fleetridge_server.api.paging import PageQuery, Position, is_asked, list_id, moment, page, position_after
-from fleetridge_server.api.ridge_lists import Asked, gpu_list
-from fleetridge_server.compare.cohort_values import peers_of_values
-from fleetridge_server.compare.ranking import Standing
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.store.cohort_values import cohort_values
+from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.lookup import device_names
 from fleetridge_server.store.locations import DeviceCount, Where
-from fleetridge_server.store.told import Head, Told, bodies_in_short, verdict_counts
+from fleetridge_server.store.lookup import device_names
 
 router = APIRouter(tags=["devices"])
 
@@ -75,7 +70,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
     span = Span(moment(query.as_of, position), simulated=query.cluster == SIMULATED)
     asked = is_asked(query.as_of, position)
     with database.reading() as session:
-        counts, told = counted_devices(session, span, query.cluster, asked=asked)
+        counts, evaluations = counted_devices(session, span, query.cluster, asked=asked)
         if position is not None:
             counts = [count for count in counts if count.device.name > position.name]
         shown, following = page(
@@ -83,7 +78,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
             query.limit,
             lambda count: Position(of_list=this_list, as_of=span.as_of, asked=asked, name=count.device.name),
         )
-        summaries = _summaries(session, shown, told, span, query, asked=asked)
+        summaries = _summaries(session, shown, evaluations, span, query, asked=asked)
     return answered(request, DeviceList(as_of=span.as_of, devices=summaries, next=following), text.device_list)
 
 
@@ -131,24 +126,10 @@ def get_device_ridge_as_csv(
 
 @dataclass(frozen=True, slots=True)
 class RidgeRead:
-    """
-    The answer, and what it was made from.
-
-    Attributes:
-        told: evaluation that it rests on.
-        gpus: to draw, worst first; heads: what is said of them in a line.
-        listed: how many gpus the filters take.
-        is_complete: whether `gpus` are all of them.
-        quantiles: of all peers in each listed roof, where they are not.
-    """
+    """The answer, and what it was made from."""
 
     answer: DeviceRidge
-    told: Told | None
-    gpus: tuple[Standing, ...]
-    heads: Mapping[str, Head]
-    listed: int
-    is_complete: bool
-    quantiles: tuple[CohortFigures, ...]
+    gpus: GpuList
 
 
 def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool = False) -> RidgeRead:
@@ -170,7 +151,7 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
     only = Filter(query.dtype, query.regime)
     with database.reading() as session:
         device = the_device(session, name)
-        asked = Asked(
+        asked = ListRequest(
             device=device,
             span=span,
             is_past=is_asked(query.as_of, position),
@@ -184,69 +165,64 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
             drawn=drawn,
         )
         found = gpu_list(session, asked)
-        verdicts = _verdicts(session, found.told, [gpu.rank.gpu_id for gpu in found.shown])
         names = named(session, device)
-    told, body = found.told, None if found.told is None else found.told.body
+    ref, body = found.ref, None if found.ref is None else found.ref.body
     answer = DeviceRidge(
         device=names,
         as_of=span.as_of,
-        **evaluated_by(told, device=device.slug, asked=span.as_of if asked.is_past else None),
+        **evaluated_by(ref, device=device.slug, asked=span.as_of if asked.is_past else None),
         verdicts={} if body is None else body.counts,
         notices=() if body is None else body.notices,
         cohorts=() if body is None else tuple(own for own in body.cohorts if only.takes_roof(own.roof)),
         ridges=found.ridges,
         bandwidths=found.bandwidths,
-        gpus=tuple(gpu_row(gpu, verdicts.get(gpu.rank.gpu_id), span.as_of) for gpu in found.shown),
+        gpus=tuple(gpu_row(gpu.location, gpu.roofs, _verdict(gpu), gpu.unjudged, span.as_of) for gpu in found.shown),
         next=found.next,
     )
-    own = found.drawn
-    return RidgeRead(answer, told, own.gpus, own.heads, own.listed, own.is_complete, own.quantiles)
+    return RidgeRead(answer, found)
 
 
-def _verdicts(session: Session, told: Told | None, gpu_ids: Sequence[str]) -> dict[str, VerdictShown]:
-    """Verdicts on some gpus in short."""
-    if told is None:
-        return {}
-    return {gpu_id: verdict_shown(*found) for gpu_id, found in bodies_in_short(session, told, gpu_ids).items()}
+def _verdict(gpu: ListedGpu) -> VerdictShown | None:
+    if gpu.said is not None:
+        return verdict_shown(*gpu.said)
+    return None if gpu.summary is None else state_shown(gpu.summary)
 
 
 def _summaries(
     session: Session,
     counts: Sequence[DeviceCount],
-    told: Mapping[int, Told],
+    evaluations: Mapping[int, EvaluationRef],
     span: Span,
     query: DevicesQuery,
     *,
     asked: bool,
 ) -> tuple[DeviceSummary, ...]:
-    ids = [count.device.id for count in counts]
-    names, figures = device_names(session, ids), _figures(session, counts, told, span, asked=asked)
+    names = device_names(session, [count.device.id for count in counts])
     there = None if query.cluster in (None, SIMULATED) else query.cluster
     return tuple(
-        DeviceSummary(
-            name=count.device.name,
-            slug=count.device.slug,
-            names=names[count.device.id],
-            **evaluated_by(told.get(count.device.id), device=count.device.slug, asked=span.as_of if asked else None),
-            gpus=count.gpus,
-            nodes=count.nodes,
-            newest_report=count.newest_report,
-            verdicts=verdict_counts(session, told.get(count.device.id), there),
-            ridges=figures[count.device.id][0],
-            bandwidths=figures[count.device.id][1],
-        )
+        _summary(session, count, names, evaluations.get(count.device.id), there, span.as_of if asked else None)
         for count in counts
     )
 
 
-def _figures(
-    session: Session, counts: Sequence[DeviceCount], told: Mapping[int, Told], span: Span, *, asked: bool
-) -> dict[int, tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]]:
-    """Ridges and bandwidths of some devices, as they are stored where they are."""
-    stored = {count.device.id: stored_figures(told.get(count.device.id), asked=asked) for count in counts}
-    found = {device_id: (own.ridges, own.bandwidths) for device_id, own in stored.items() if own is not None}
-    names = {count.device.id: count.device.name for count in counts if count.device.id not in found}
-    for device_id, name in names.items():
-        values = cohort_values(session, device_id, span, Filter(), betas=True)
-        found[device_id] = live_figures(values, peers_of_values(values), Filter(), name)
-    return found
+def _summary(
+    session: Session,
+    count: DeviceCount,
+    names: Mapping[int, tuple[str, ...]],
+    ref: EvaluationRef | None,
+    cluster: str | None,
+    asked: datetime | None,
+) -> DeviceSummary:
+    figures = None if ref is None else ref.body.figures
+    return DeviceSummary(
+        name=count.device.name,
+        slug=count.device.slug,
+        names=names[count.device.id],
+        **evaluated_by(ref, device=count.device.slug, asked=asked),
+        gpus=count.gpus,
+        nodes=count.nodes,
+        newest_report=count.newest_report,
+        verdicts=verdict_counts(session, ref, cluster),
+        ridges=() if figures is None else figures.ridges,
+        bandwidths=() if figures is None else figures.bandwidths,
+    )

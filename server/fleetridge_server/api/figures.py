@@ -1,9 +1,4 @@
-"""
-Which figures an answer has: those that the newest evaluation stored, or live ones.
-
-Stored figures answer for now, whatever the number of gpus. A past time is worked out from what was reported until
-then, and so are devices that no evaluation, or none of this version, has spoken of yet.
-"""
+"""Devices that have gpus in a place, counted, with the evaluation that answers for each."""
 
 from __future__ import annotations
 
@@ -11,22 +6,18 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from fleetridge_server.answer.figure_schemas import ClusterFigures, FleetFigures
+from fleetridge_server.answer.figure_schemas import ClusterFigures
+from fleetridge_server.api.evaluations import evaluation_for
 from fleetridge_server.compare.span import Span
+from fleetridge_server.evaluation.read import EvaluationRef, evaluations_at
+from fleetridge_server.store.locations import DeviceCount, Where, device_counts
 from fleetridge_server.store.lookup import all_devices
 from fleetridge_server.store.models import Device
-from fleetridge_server.store.locations import DeviceCount, Where, device_counts
-from fleetridge_server.store.told import Told, told_of_devices
-
-
-def stored_figures(told: Told | None, *, asked: bool) -> FleetFigures | None:
-    """The figures that an evaluation stored, where they hold for an answer; `asked` is whether a time was asked for."""
-    return None if asked or told is None else told.body.figures
 
 
 def counted_devices(
     session: Session, span: Span, cluster: str | None, *, asked: bool
-) -> tuple[list[DeviceCount], dict[int, Told]]:
+) -> tuple[list[DeviceCount], dict[int, EvaluationRef]]:
     """
     Devices that have gpus in a cluster (None for any), sorted by name, and the evaluations that answer for them.
 
@@ -38,21 +29,21 @@ def counted_devices(
     """
     if asked:
         counts = device_counts(session, span, Where(cluster))
-        return counts, told_of_devices(session, [count.device.id for count in counts], span, explicit=True)
+        found = {count.device.id: evaluation_for(session, count.device.id, span, explicit=True) for count in counts}
+        return counts, {device_id: ref for device_id, ref in found.items() if ref is not None}
     devices = {device.id: device for device in all_devices(session)}
-    told = told_of_devices(session, devices, span, explicit=False)
-    clusters = {device_id: _clusters(told.get(device_id)) for device_id in devices}
+    evaluations = evaluations_at(session, devices, span, explicit=False)
+    clusters = {device_id: _clusters(evaluations.get(device_id)) for device_id in devices}
     counts = [_count(devices[device_id], own, cluster) for device_id, own in clusters.items() if own is not None]
     waiting = [device_id for device_id, own in clusters.items() if own is None]
     if waiting:
         counts += device_counts(session, span, Where(cluster), device_ids=waiting)
     there = sorted((count for count in counts if count.gpus), key=lambda count: count.device.name)
-    return there, told
+    return there, evaluations
 
 
-def _clusters(told: Told | None) -> Sequence[ClusterFigures] | None:
-    figures = stored_figures(told, asked=False)
-    return None if figures is None else figures.clusters
+def _clusters(ref: EvaluationRef | None) -> Sequence[ClusterFigures] | None:
+    return None if ref is None or ref.body.figures is None else ref.body.figures.clusters
 
 
 def _count(device: Device, clusters: Sequence[ClusterFigures], cluster: str | None) -> DeviceCount:

@@ -20,13 +20,13 @@ from fleetridge_server.api.figures import counted_devices
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.compare.span import SIMULATED, Span
+from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
 from fleetridge_server.store.coverage import MeasuredShare, measured_now, measured_share
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_changes import alert_changes, verdict_steps
 from fleetridge_server.store.fleet_nodes import FleetNode, nodes_with_gpus_in
-from fleetridge_server.store.lookup import is_storable, names_of_devices
 from fleetridge_server.store.locations import DeviceCount
-from fleetridge_server.store.told import Told, verdict_counts
+from fleetridge_server.store.lookup import is_storable, names_of_devices
 from fleetridge_server.verdict.evidence import NodeName
 
 router = APIRouter(tags=["fleet"])
@@ -66,8 +66,8 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     if cluster is not None and not is_storable(cluster):
         cluster = ""  # which no cluster is called
     with database.reading() as session:
-        counts, told = counted_devices(session, span, cluster, asked=query.as_of is not None)
-        found = {count.device.id: told[count.device.id] for count in counts if count.device.id in told}
+        counts, evaluations = counted_devices(session, span, cluster, asked=query.as_of is not None)
+        found = {count.device.id: evaluations[count.device.id] for count in counts if count.device.id in evaluations}
         devices = tuple(_device(session, count, found.get(count.device.id), cluster) for count in counts)
         gpus = sum(count.gpus for count in counts)
         measured = _measured(session, span, cluster, query, gpus)
@@ -75,7 +75,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
         changes = _changes(session, found, span, cluster, since)
     verdicts = fleet_answers.total(devices)
     coverage = fleet_answers.coverage(measured, query.days)
-    bodies = [told.body for told in found.values()]
+    bodies = [ref.body for ref in found.values()]
     absences = [own for body in bodies for own in body.absences if cluster in (None, own.cluster)]
     never_reported = len({(own.cluster, own.node) for own in absences if own.never_reported})
     slow_racks = fleet_answers.slow_places([place for body in bodies for place in body.slow_racks], cluster)
@@ -98,21 +98,21 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     )
 
 
-def _device(session: Session, count: DeviceCount, told: Told | None, cluster: str | None) -> DeviceVerdicts:
+def _device(session: Session, count: DeviceCount, ref: EvaluationRef | None, cluster: str | None) -> DeviceVerdicts:
     return DeviceVerdicts(
         name=count.device.name,
         slug=count.device.slug,
         gpus=count.gpus,
-        verdicts=verdict_counts(session, told, cluster),
-        noted=() if told is None else tuple(sorted({notice.kind for notice in told.body.notices})),
-        evaluated_as_of=None if told is None else told.as_of,
+        verdicts=verdict_counts(session, ref, cluster),
+        noted=() if ref is None else tuple(sorted({notice.kind for notice in ref.body.notices})),
+        evaluated_as_of=None if ref is None else ref.as_of,
     )
 
 
-def _troubled(session: Session, found: Iterable[Told], cluster: str | None) -> list[FleetNode]:
+def _troubled(session: Session, found: Iterable[EvaluationRef], cluster: str | None) -> list[FleetNode]:
     """Nodes with gpus in trouble, and those gpus alone."""
     nodes: dict[NodeName, FleetNode] = {}
-    for node in (node for told in found for node in nodes_with_gpus_in(session, told, fleet_answers.TROUBLED)):
+    for node in (node for ref in found for node in nodes_with_gpus_in(session, ref, fleet_answers.TROUBLED)):
         if cluster in (None, node.name.cluster):
             nodes.setdefault(node.name, FleetNode(node.name, None)).gpus.extend(node.gpus)
     return list(nodes.values())
@@ -125,7 +125,9 @@ def _measured(session: Session, span: Span, cluster: str | None, query: FleetQue
     return measured_now(session, gpus, cluster, since, _MOST_UNMEASURED, simulated=span.simulated)
 
 
-def _changes(session: Session, told: Mapping[int, Told], span: Span, cluster: str | None, since: datetime) -> Changes:
+def _changes(
+    session: Session, evaluations: Mapping[int, EvaluationRef], span: Span, cluster: str | None, since: datetime
+) -> Changes:
     alerts = alert_changes(session, span, cluster, since, _MOST_ALERTS)
     devices = names_of_devices(session, {alert.device_id for alert in alerts.newest})
     return Changes(
@@ -134,5 +136,5 @@ def _changes(session: Session, told: Mapping[int, Told], span: Span, cluster: st
         resolved=alerts.resolved,
         still_open=alerts.still_open,
         alerts=tuple(alert_shown(alert, devices[alert.device_id]) for alert in alerts.newest),
-        verdicts=fleet_answers.steps_shown(verdict_steps(session, told, span, cluster, since)),
+        verdicts=fleet_answers.steps_shown(verdict_steps(session, evaluations, span, cluster, since)),
     )

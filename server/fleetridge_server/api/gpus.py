@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge_server import text
 from fleetridge_server.answer import devices as device_answers
-from fleetridge_server.answer.figure_schemas import FleetFigures
-from fleetridge_server.answer.figures import peers_of
+from fleetridge_server.answer.evaluated import evaluated_by
 from fleetridge_server.answer.gpu_schemas import GpuAnswer, GpuHistoryAnswer
 from fleetridge_server.answer.histories import (
     around_changes,
@@ -23,10 +22,8 @@ from fleetridge_server.answer.histories import (
     runs_shown,
     verdict_changes_shown,
 )
-from fleetridge_server.answer.told import evaluated_by
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.evaluations import evaluation_for
-from fleetridge_server.api.figures import stored_figures
 from fleetridge_server.api.naming import named, the_gpu
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import (
@@ -39,15 +36,16 @@ from fleetridge_server.api.paging import (
     page,
     position_after,
 )
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, compare_one, compare_with
+from fleetridge_server.compare.ridge import Filter, GpuRoofs
 from fleetridge_server.compare.span import Span
-from fleetridge_server.store.current import values_of_devices, values_of_gpus
+from fleetridge_server.evaluation.gpu_roofs import newest_reports, roofs_of
+from fleetridge_server.evaluation.read import DatedVerdict, EvaluationRef, changes_of_gpu, verdicts_of
 from fleetridge_server.store.database import Database
-from fleetridge_server.store.models import Device, Gpu, Report
 from fleetridge_server.store.locations import location_of_gpu
+from fleetridge_server.store.models import Device, Report
+from fleetridge_server.store.run_readings import readings_of
 from fleetridge_server.store.series import Before, judged_roofs, reports_before, settings
-from fleetridge_server.store.summaries import reports_of_gpu
-from fleetridge_server.store.told import bodies, changes_of_gpu
+from fleetridge_server.store.summaries import newest_unjudged, reports_of_gpu
 
 router = APIRouter(tags=["gpus"])
 
@@ -111,8 +109,8 @@ def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> Gp
             report_id: {key: roof for key, roof in own.items() if only.takes_roof(key)}
             for report_id, own in judged_roofs(session, {own.report.id for own in shown} | set(around)).items()
         }
-        told = evaluation_for(session, gpu.device_id, span, explicit=query.as_of is not None)
-        said = None if told is None else bodies(session, told, [gpu_id]).get(gpu_id)
+        ref = evaluation_for(session, gpu.device_id, span, explicit=query.as_of is not None)
+        said = None if ref is None else verdicts_of(session, ref, [gpu_id]).get(gpu_id)
         verdict_changes = changes_of_gpu(session, gpu_id, span, limit=_MOST_VERDICT_CHANGES)
     return GpuHistoryAnswer(
         gpu_id=gpu_id,
@@ -136,7 +134,7 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
     """
     One gpu, by its UUID or, where the driver gives none, by the `noid-…` that stands in for it.
 
-    Its roofs are compared with all gpus of its device; `other_roofs` are shown only.
+    Its roofs are held against all gpus of its device that were measured alike; `other_roofs` are shown only.
     """
     return answered(request, read_gpu(database, gpu_id, query).answer, text.gpu)
 
@@ -159,12 +157,14 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)
-        place = location_of_gpu(session, gpu.id, span)
-        device = session.get_one(Device, gpu.device_id if place is None else place.device_id)
+        location = location_of_gpu(session, gpu.id, span)
+        device = session.get_one(Device, gpu.device_id if location is None else location.device_id)
         names = named(session, device)
-        told = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
-        said = None if told is None else bodies(session, told, [gpu_id]).get(gpu_id)
-        own = _roofs(session, gpu, device, span, stored_figures(told, asked=query.as_of is not None))
+        ref = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
+        said = None if ref is None else verdicts_of(session, ref, [gpu_id]).get(gpu_id)
+        own = _roofs(session, gpu_id, ref, said)
+        waiting = () if location is None or (ref is not None and ref.unstored is not None) else (location,)
+        unjudged = newest_unjudged(session, waiting, None if ref is None else ref.as_of).get(gpu.id)
         reports = [
             device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
@@ -172,10 +172,10 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
     answer = GpuAnswer(
         gpu_id=gpu.identity,
         as_of=span.as_of,
-        **evaluated_by(told, device=device.slug, asked=query.as_of),
+        **evaluated_by(ref, device=device.slug, asked=query.as_of),
         device=names,
-        cluster=gpu.cluster if place is None else place.cluster,
-        node=None if place is None else place.node,
+        cluster=gpu.cluster if location is None else location.cluster,
+        node=None if location is None else location.node,
         index=gpu.gpu_index,
         pci_bus_id=gpu.pci_bus_id,
         architecture=gpu.architecture,
@@ -188,19 +188,21 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         verdict_since=None if said is None else said.since,
         verdict=None if said is None else said.verdict,
         latest=reports[0] if reports else None,
-        **device_answers.gpu_figures(own, span.as_of),
+        not_judged_yet=None if unjudged is None else device_answers.report_summary(unjudged),
+        **device_answers.gpu_figures(
+            own, is_stale=said is not None and said.verdict.state == "stale", as_of=span.as_of
+        ),
         other_roofs=tuple(device_answers.shown_roof(value, span.as_of) for value in own.others),
         reports=tuple(reports),
     )
     return GpuRead(answer, own)
 
 
-def _roofs(session: Session, gpu: Gpu, device: Device, span: Span, figures: FleetFigures | None) -> GpuRoofs:
-    """What a gpu reaches beside its peers: by the stored figures of its device, or where there are none by them all."""
-    if figures is None:
-        return compare_one(gpu.identity, values_of_devices(session, [device.id], span)[device.id])
-    values = values_of_gpus(session, device.id, [gpu.id], span)
-    return compare_with(values, peers_of(figures)).get(gpu.identity) or GpuRoofs(gpu.identity, (), (), ())
+def _roofs(session: Session, gpu_id: str, ref: EvaluationRef | None, said: DatedVerdict | None) -> GpuRoofs:
+    """What a gpu reaches beside what it is held against, by its verdict."""
+    if ref is None or said is None:
+        return GpuRoofs(gpu_id, (), (), ())
+    return roofs_of(said.verdict, ref.body, readings_of(session, newest_reports(said.verdict)))
 
 
 def _position(report: Report, of_list: str, span: Span) -> Position:

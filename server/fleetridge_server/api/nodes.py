@@ -20,12 +20,12 @@ from fleetridge_server.api.filters import VerdictFilter, states_of
 from fleetridge_server.api.negotiation import TEXT, answered, documented
 from fleetridge_server.api.paging import ListQuery, Position, list_id, moment, page, position_after
 from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.evaluation.read import current_evaluations
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_nodes import fleet_nodes as read_nodes
 from fleetridge_server.store.fleet_nodes import node_names
 from fleetridge_server.store.nodes import node_record
-from fleetridge_server.store.told import current_evaluations
 from fleetridge_server.verdict.evidence import NodeName
 
 router = APIRouter(tags=["nodes"])
@@ -167,4 +167,4 @@ def _name_at(position: Position) -> NodeName:
 
 def _absences(session: Session, *, simulated: bool) -> list[AbsenceShown]:
     """What the newest evaluations of all devices miss."""
-    return [absence for told in current_evaluations(session, simulated=simulated) for absence in told.body.absences]
+    return [absence for ref in current_evaluations(session, simulated=simulated) for absence in ref.body.absences]

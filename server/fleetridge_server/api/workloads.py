@@ -7,21 +7,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from fleetridge.weight_shapes import DEFAULT_MODEL, SERVED_MODELS, WeightShape, served_model
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE, DEFAULT_PREFILL_TOKENS
 from fleetridge_server import text
+from fleetridge_server.answer.evaluated import evaluated_by
 from fleetridge_server.answer.workload_schemas import DeviceWorkloads
 from fleetridge_server.answer.workloads import Asked, ridge_workloads
 from fleetridge_server.api.dependencies import OpenDatabase
+from fleetridge_server.api.evaluations import evaluation_for
 from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.compare.placements import ridges_by_cohort
-from fleetridge_server.compare.ridge import Filter
+from fleetridge_server.compare.ridge import CohortValues, Filter
 from fleetridge_server.compare.span import SIMULATED, Span
+from fleetridge_server.evaluation.gpu_roofs import cohort_values, judged_cohorts
+from fleetridge_server.evaluation.read import EvaluationRef, columns_of, order_of
 from fleetridge_server.problems import FieldError, ProblemError
-from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.locations import Where, gpu_rows_there
 
@@ -87,20 +91,40 @@ def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> Devi
     asked = Asked(_shapes(query), query.hidden_size, query.gqa_group, query.prefill_tokens)
     span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
+    is_past = query.as_of is not None
     with database.reading() as session:
         device = the_device(session, name)
         names = named(session, device)
-        values = cohort_values(session, device.id, span, only, betas=True)
-        gpus = gpu_rows_there(session, device.id, span, Where(query.cluster))
+        ref = evaluation_for(session, device.id, span, explicit=is_past)
+        values, gpus = ({}, {}) if ref is None else _values(session, ref, span, query, only)
     return DeviceWorkloads(
         device=names,
         as_of=span.as_of,
+        **evaluated_by(ref, device=device.slug, asked=query.as_of),
         hidden_size=query.hidden_size,
         gqa_group=query.gqa_group,
         prefill_tokens=query.prefill_tokens,
         tp=query.tp,
         ridges=ridge_workloads(ridges_by_cohort(values, gpus, only), asked),
     )
+
+
+def _values(
+    session: Session, ref: EvaluationRef, span: Span, query: WorkloadsQuery, only: Filter
+) -> tuple[CohortValues, Mapping[int, str]]:
+    """What the gpus count for in the roofs that are placed on, by their places in the order, and their ids."""
+    wanted = [
+        number
+        for number in judged_cohorts(ref.body)
+        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
+    ]
+    columns, order = columns_of(session, ref, wanted), order_of(session, ref)
+    if columns is None:
+        return {}, {}
+    where, is_past = Where(query.cluster), query.as_of is not None
+    there = gpu_rows_there(session, ref.device_id, span, where, is_past=is_past)
+    gpus = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
+    return cohort_values(ref.body, columns), gpus
 
 
 def _shapes(query: WorkloadsQuery) -> Mapping[str, Sequence[WeightShape]]:

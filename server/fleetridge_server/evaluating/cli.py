@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import SIMULATED
 from fleetridge_server.evaluating.evaluator import Evaluator
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.lookup import device_named
 from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.store.schema import check_schema
 from fleetridge_server.store.verdict_models import InventoryEntry, StoredEvaluation
 from fleetridge_server.verdict.state import STATES

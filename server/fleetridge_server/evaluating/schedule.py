@@ -16,12 +16,12 @@ from datetime import datetime, timedelta
 
 from fleetridge_server.background import Task
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.store.due import Population, due_notes, note_due
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.evaluation.series import LastEvaluation, last_evaluations
+from fleetridge_server.store.due import Population, due_notes, note_due
 from fleetridge_server.store.foretold import is_behind, is_foretold
 from fleetridge_server.store.gpu_histories import populations_with_due_gpus
 from fleetridge_server.store.leadership import Leadership
-from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.store.trouble import DATABASE_TROUBLES
 from fleetridge_server.store.verdict_models import EvaluationDue
 

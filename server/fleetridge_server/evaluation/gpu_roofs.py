@@ -54,14 +54,20 @@ def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, R
     others: dict[RoofKey, GpuValue] = {}
     for report_id in newest_reports(verdict):
         found = reports.get(report_id)
-        for roof, reading in {} if found is None else found.readings.items():
+        if found is None:
+            continue
+        for roof, reading in found.readings.items():
             if not is_judged(roof) and roof not in others:
                 others[roof] = GpuValue(verdict.gpu_id, found.cohort(roof), reading.value, newest=reading)
     return gpu_roofs(verdict.gpu_id, judged, others.values())
 
 
 def drawn_roofs(
-    gpu_id: str, place: int, columns: Mapping[int, CohortColumn], body: EvaluationBody, peers: Mapping[Cohort, Distribution]
+    gpu_id: str,
+    place: int,
+    columns: Mapping[int, CohortColumn],
+    body: EvaluationBody,
+    peers: Mapping[Cohort, Distribution],
 ) -> GpuRoofs:
     """What a gpu at a place in the order reaches, by its values alone: for charts of many gpus."""
     judged: list[Compared] = []
@@ -106,7 +112,9 @@ def cohort_values(
     }
 
 
-def losses_in(number: int, column: CohortColumn, body: EvaluationBody, places: Sequence[int] | None) -> dict[int, float]:
+def losses_in(
+    number: int, column: CohortColumn, body: EvaluationBody, places: Sequence[int] | None
+) -> dict[int, float]:
     """Loss of each gpu (or of those at some places) in one cohort, by its place in the order."""
     medians = [band.median for band in body.cohorts[number].bands]
     values, groups = column.values, column.groups

@@ -16,6 +16,7 @@ from functools import cached_property
 from math import isnan, nan
 
 import orjson
+from typing_extensions import Buffer
 
 from fleetridge_server.verdict.state import ACCUSING, STATES, State
 
@@ -199,8 +200,15 @@ def cohort_column(order: FleetOrder, members: Iterable[tuple[int, float, int, bo
 def packed_order(order: FleetOrder) -> bytes:
     """An order as one blob."""
     head = {"factors": order.factor_names, "levels": order.levels}
-    columns = (order.rows, order.states, order.last_states, order.losses, order.measured_at, *order.factors)
-    return _packed(orjson.dumps(head), *map(bytes, columns))
+    columns: tuple[Buffer, ...] = (
+        order.rows,
+        order.states,
+        order.last_states,
+        order.losses,
+        order.measured_at,
+        *order.factors,
+    )
+    return _packed(orjson.dumps(head), *[bytes(column) for column in columns])
 
 
 def unpacked_order(blob: bytes) -> FleetOrder:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -244,17 +244,23 @@ def summaries_of(
     query = select(row.identity, row.state, row.last_state, row.since, row.reason, Gpu.id).outerjoin(
         Gpu, (Gpu.identity == row.identity) & (Gpu.simulated == row.simulated)
     )
-    query = query.where(*_said_by(ref))
+    query = query.where(row.state.is_not(None), *_said_by(ref))
     if states is not None:
         query = query.where(_in_one_of(ref, states))
     chunks: Iterable[list[ColumnElement[bool]]] = [[]]
     if gpu_ids is not None:
         chunks = ([row.identity.in_(chunk)] for chunk in in_chunks(sorted(gpu_ids)))
     return {
-        found.identity: VerdictSummary(*found[:-1], None if found.id is None else order.loss_of(found.id))
+        gpu_id: VerdictSummary(
+            gpu_id,
+            cast("State", state),
+            cast("State | None", last_state),
+            since,
+            reason,
+            None if gpu_row is None else order.loss_of(gpu_row),
+        )
         for chunk in chunks
-        for found in session.execute(query.where(*chunk))
-        if found.state is not None
+        for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
     }
 
 

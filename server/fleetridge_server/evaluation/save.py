@@ -212,7 +212,9 @@ def _redate(session: Session, evaluation: NewEvaluation, said_until: datetime) -
     """Have what was said as of a later time count as said by now, where the clock of now is the right one."""
     population, as_of = evaluation.population, evaluation.as_of
     if not is_foretold(said_until, as_of) or is_behind(session, as_of):
-        raise SupersededError(f"verdicts as of {said_until.isoformat(timespec='seconds')} stand, which is later than now")
+        raise SupersededError(
+            f"verdicts as of {said_until.isoformat(timespec='seconds')} stand, which is later than now"
+        )
     take_back(session, population, as_of)
 
 
@@ -258,7 +260,9 @@ def _ends_elsewhere(session: Session, evaluation: NewEvaluation, new: Sequence[s
             CurrentVerdict.simulated.is_(simulated),
             CurrentVerdict.device_id != evaluation.population.device_id,
         )
-        rows += [_end_row(evaluation, row.identity) | {"device_id": row.device_id} for row in session.execute(elsewhere)]
+        rows += [
+            _end_row(evaluation, row.identity) | {"device_id": row.device_id} for row in session.execute(elsewhere)
+        ]
     return rows
 
 
@@ -288,7 +292,9 @@ def _forget_older(session: Session, evaluation: NewEvaluation, evaluation_id: in
         last_of_hour.setdefault(row.as_of.replace(minute=0, second=0, microsecond=0), row.id)
     kept = {*newest, *last_of_hour.values(), evaluation_id}
     forget_evaluations(session, [row.id for row in rows if row.id not in kept])
-    older = session.scalars(series.with_only_columns(StoredEvaluation.id).offset(_WITH_COLUMNS).limit(_WITH_COLUMNS)).all()
+    older = session.scalars(
+        series.with_only_columns(StoredEvaluation.id).offset(_WITH_COLUMNS).limit(_WITH_COLUMNS)
+    ).all()
     session.execute(
         delete(EvaluationColumns).where(EvaluationColumns.evaluation_id.in_(older), EvaluationColumns.part > 0)
     )

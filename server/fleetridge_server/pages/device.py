@@ -9,8 +9,8 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from fleetridge_server.answer.device_schemas import DeviceRidge, GpuRow
+from fleetridge_server.answer.evaluated_schemas import VerdictShown
 from fleetridge_server.answer.fleet import TROUBLED
-from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.api.comparisons import FACTORS
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.devices import RidgeQuery, read_ridge

@@ -86,7 +86,7 @@ def _betas_of_ridges(subject: Subject) -> Iterable[Strip]:
     main = [ridge for ridge in subject.answer.ridges if ridge.dtype == subject.dtype and ridge.beta_gbps is not None]
     published = next((ridge.published.beta_gbps for ridge in main), None)
     for key in sorted(subject.betas, key=str):
-        peers = subject.betas[key][0][1].peers
+        peers = subject.betas[key][0][1].cohort
         crowd = of_distribution(peers) if subject.quantiles else None
         yield _beta_strip(subject, key, peers.median, published, crowd, None)
     if subject.quantiles and not subject.betas:

@@ -11,14 +11,14 @@ from fleetridge_server.answer.device_schemas import DeviceRidge
 from fleetridge_server.answer.figure_schemas import CohortFigures
 from fleetridge_server.answer.schemas import FleetRidge
 from fleetridge_server.api.devices import RidgeRead
-from fleetridge_server.compare.ranking import Standing
+from fleetridge_server.api.gpu_lists import ListedGpu
 from fleetridge_server.compare.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.compare.roof_words import variant
 from fleetridge_server.drawing.gpu import DrawnGpu
+from fleetridge_server.evaluation.read import VerdictSummary
 from fleetridge_server.pages.device_bands import RoofKey, key_of_cohort
 from fleetridge_server.pages.links import Links
 from fleetridge_server.pages.words import gpu_label, state_word
-from fleetridge_server.store.told import Head
 
 # What most models are served in comes first.
 _PREFERRED = ("bfloat16", "float16")
@@ -65,11 +65,12 @@ def subject_of(read: RidgeRead, links: Links) -> Subject:
     """What charts are made from."""
     ridges: dict[RoofKey, list[tuple[DrawnGpu, Ridge]]] = defaultdict(list)
     betas: dict[RoofKey, list[tuple[DrawnGpu, Compared]]] = defaultdict(list)
-    are_many = len(read.gpus) > MANY_GPUS
-    for gpu in read.gpus:
-        head = read.heads.get(gpu.place.gpu_id)
-        is_plain = are_many and (head is None or head.state == "ok")
-        drawn = _ANYBODY if is_plain else _drawn(gpu, head, links)
+    drawn_of, ref = read.gpus.drawn, read.gpus.ref
+    are_many = len(drawn_of.gpus) > MANY_GPUS
+    for gpu in drawn_of.gpus:
+        summary = drawn_of.summaries.get(gpu.location.gpu_id)
+        is_plain = are_many and (summary is None or summary.state == "ok")
+        drawn = _ANYBODY if is_plain else _drawn(gpu, summary, links)
         for ridge in gpu.roofs.ridges:
             ridges[key_of_cohort(ridge.pi.own.cohort)].append((drawn, ridge))
         for key, beta in _betas(gpu.roofs).items():
@@ -77,12 +78,12 @@ def subject_of(read: RidgeRead, links: Links) -> Subject:
     return Subject(
         answer=read.answer,
         links=links,
-        listed=read.listed,
-        drawn=len(read.gpus),
+        listed=drawn_of.listed,
+        drawn=len(drawn_of.gpus),
         ridges=ridges,
         betas=betas,
-        quantiles={_key_of_figures(own): own for own in read.quantiles},
-        cohorts=() if read.told is None else read.told.body.cohorts,
+        quantiles={_key_of_figures(own): own for own in drawn_of.quantiles},
+        cohorts=() if ref is None else ref.body.cohorts,
     )
 
 
@@ -107,14 +108,14 @@ def _betas(roofs: GpuRoofs) -> dict[RoofKey, Compared]:
     return {key_of_cohort(own.own.cohort): own for own in (*roofs.bandwidths, *of_ridges)}
 
 
-def _drawn(gpu: Standing, head: Head | None, links: Links) -> DrawnGpu:
+def _drawn(gpu: ListedGpu, summary: VerdictSummary | None, links: Links) -> DrawnGpu:
     """A gpu as charts speak of it."""
-    where = gpu.place
+    where = gpu.location
     return DrawnGpu(
         label=gpu_label(where.node, where.index, where.gpu_id),
-        state=None if head is None else head.state,
+        state=None if summary is None else summary.state,
         href=links.gpu(where.gpu_id),
-        note="" if head is None or head.reason is None else state_word(head.reason),
+        note="" if summary is None or summary.reason is None else state_word(summary.reason),
     )
 
 

@@ -51,7 +51,7 @@ def gpu_roofline(answer: GpuAnswer, roofs: GpuRoofs, points: Sequence[Point]) ->
     state = None if answer.verdict is None else answer.verdict.state
     own = DrawnGpu(gpu_label(answer.node, answer.index, answer.gpu_id), state, highlighted=True)
     published = published_roofs(answer.device.name, dtype, ridges[0].pi.own.cohort.conditions)
-    has_peers = any(ridge.pi.peers.n > 1 for ridge in ridges)
+    has_peers = any(ridge.pi.cohort.n > 1 for ridge in ridges)
     beside = "beside the median of its peers" if has_peers else "alone: there are no peers yet"
     return RooflineChart(
         title=f"Roofline in {dtype}, {beside}",
@@ -85,8 +85,8 @@ def _fleet_roof(ridge: Ridge, own: DrawnGpu) -> FleetRoof:
     return FleetRoof(
         dtype=_words(ridge),
         regime=ridge.pi.own.cohort.roof.regime,
-        pi_tflops=ridge.pi.peers.median,
-        beta_gbps=None if beta is None else beta.peers.median,
+        pi_tflops=ridge.pi.against.median,
+        beta_gbps=None if beta is None else beta.against.median,
         gpus=(GpuRoof(own, ridge.pi.own.value, None if beta is None else beta.own.value),),
     )
 
@@ -154,7 +154,7 @@ def _note(run: HistoryRun, roof: RunRoof) -> str:
 
 
 def _band(compared: Compared) -> PeerBand | None:
-    peers = compared.peers
+    peers = compared.cohort
     return PeerBand(peers.p5, peers.median, peers.p95) if peers.n > 1 else None
 
 

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 from fastapi import APIRouter, Request, Response
 
+from fleetridge_server.answer.evaluated_schemas import VerdictShown
 from fleetridge_server.answer.node_schemas import NodeAnswer, NodeGpu
-from fleetridge_server.answer.told_schemas import VerdictShown
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.nodes import NodeQuery, read_node
 from fleetridge_server.compare.span import SIMULATED

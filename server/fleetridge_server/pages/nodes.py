@@ -20,6 +20,7 @@ from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.filters import VerdictFilter, states_of
 from fleetridge_server.api.paging import ListQuery, Position, list_id, moment, page, position_after
 from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.evaluation.read import current_evaluations
 from fleetridge_server.pages.asking import kept, query_of, written
 from fleetridge_server.pages.forms import visitor_of
 from fleetridge_server.pages.links import Links
@@ -27,7 +28,6 @@ from fleetridge_server.pages.rendering import Frame, html
 from fleetridge_server.pages.words import Choice, StateShown, choices, loss_words, state_word
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.fleet_nodes import fleet_nodes, node_names
-from fleetridge_server.store.told import current_evaluations
 from fleetridge_server.verdict.evidence import NodeName
 from fleetridge_server.verdict.state import ACCUSING, STATES
 
@@ -195,7 +195,7 @@ def _rank(row: NodeRow) -> _Rank:
 
 def _rank_at(position: Position) -> _Rank:
     severity = _UNSPOKEN if position.severity is None else position.severity
-    return _Rank(severity, position.deviation or 0.0, position.cluster or "", position.name)
+    return _Rank(severity, position.loss or 0.0, position.cluster or "", position.name)
 
 
 def _position(row: NodeRow, of_list: str, as_of: datetime) -> Position:
@@ -206,7 +206,7 @@ def _position(row: NodeRow, of_list: str, as_of: datetime) -> Position:
         name=rank.name,
         cluster=rank.cluster,
         severity=rank.severity,
-        deviation=rank.gain,
+        loss=rank.gain,
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Subquery, func, select
+from sqlalchemy import ColumnElement, Select, Subquery, func, select, update
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import Span
 from fleetridge_server.store.counting import counts, is_undisputed
-from fleetridge_server.store.models import Device, Gpu, GpuRoof, Node, Report
+from fleetridge_server.store.models import Device, Gpu, Node, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,25 @@ def measured_now(
     return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(Unmeasured(*row) for row in longest))
 
 
+def renew_measured_at(session: Session, gpu_rows: Collection[int]) -> None:
+    """Say of some gpus anew when they were measured last, after some of their reports stopped or began to count."""
+    if not gpu_rows:
+        return
+    newest = (
+        select(func.max(Report.ordered_at))
+        .where(
+            Report.gpu_id == Gpu.id,
+            Report.outcome == "measured",
+            Report.contended.is_not(True),
+            counts(Report),
+            is_undisputed(Report),
+        )
+        .scalar_subquery()
+    )
+    chosen = update(Gpu).where(Gpu.id.in_(gpu_rows)).values(measured_at=newest)
+    session.execute(chosen.execution_options(synchronize_session=False))
+
+
 def _named(chosen: Sequence[ColumnElement[bool]]) -> Select[Any]:
     columns: list[Any] = [Gpu.identity, Device.name, Gpu.cluster, Node.name, Gpu.measured_at]
     return (
@@ -108,9 +127,9 @@ def _named(chosen: Sequence[ColumnElement[bool]]) -> Select[Any]:
 
 
 def _last_measured(span: Span) -> Subquery:
-    """When each gpu was last measured: kept with its values, except where it reported since."""
-    later = select(Gpu.id).where(Gpu.last_seen > span.as_of, Gpu.simulated.is_(span.simulated))
-    kept = select(GpuRoof.gpu_id, func.max(GpuRoof.ordered_at).label("at")).where(GpuRoof.gpu_id.not_in(later))
+    """When each gpu was last measured: its own row says so, except where it was measured since."""
+    later = select(Gpu.id).where(Gpu.measured_at > span.as_of, Gpu.simulated.is_(span.simulated))
+    kept = select(Gpu.id.label("gpu_id"), Gpu.measured_at.label("at")).where(Gpu.id.not_in(later))
     from_reports = select(Report.gpu_id, func.max(Report.ordered_at).label("at")).where(
         Report.gpu_id.in_(later),
         Report.outcome == "measured",
@@ -119,4 +138,4 @@ def _last_measured(span: Span) -> Subquery:
         counts(Report),
         is_undisputed(Report, span.as_of),
     )
-    return kept.group_by(GpuRoof.gpu_id).union_all(from_reports.group_by(Report.gpu_id)).subquery()
+    return kept.union_all(from_reports.group_by(Report.gpu_id)).subquery()

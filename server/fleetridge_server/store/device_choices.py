@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from fleetridge_server.store.models import Device, Gpu, GpuRoof, Report
+from fleetridge_server.compare.span import Span
+from fleetridge_server.evaluation.read import evaluation_at
+from fleetridge_server.store.models import Device, Gpu, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class DeviceChoices:
 
     Attributes:
         drivers: of their newest reports.
-        dtypes: of their rates of arithmetic.
+        dtypes: of their rates of arithmetic, by the newest evaluation.
     """
 
     clusters: tuple[str, ...]
@@ -36,9 +39,12 @@ def device_choices(session: Session, device: str, *, simulated: bool) -> DeviceC
         .where(Gpu.id.in_(gpus), Report.driver.is_not(None))
         .distinct()
     )
-    dtypes = select(GpuRoof.dtype).where(GpuRoof.gpu_id.in_(gpus), GpuRoof.kind == "compute").distinct()
+    span = Span(datetime.now(timezone.utc), simulated=simulated)
+    device_id = session.scalar(select(Device.id).where(Device.slug == device))
+    ref = None if device_id is None else evaluation_at(session, device_id, span, explicit=False)
+    cohorts = () if ref is None else ref.body.cohorts
     return DeviceChoices(
         clusters=tuple(sorted(session.scalars(clusters))),
         drivers=tuple(sorted(driver for driver in session.scalars(drivers) if driver is not None)),
-        dtypes=tuple(sorted(session.scalars(dtypes))),
+        dtypes=tuple(sorted({own.roof.dtype for own in cohorts if own.roof.kind == "compute"})),
     )

@@ -36,8 +36,8 @@ from fleetridge_server.store.evidence_statements import (
     evidence_of,
     evidence_of_newest,
 )
-from fleetridge_server.store.roof_columns import CONDITION_COLUMNS
 from fleetridge_server.store.models import Report
+from fleetridge_server.store.roof_columns import CONDITION_COLUMNS
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.verdict.drift import BASELINE_RUNS, MOST_RUNS, Epoch
 from fleetridge_server.verdict.evidence import Factors, Health, JudgedReport, NodeName, RoofReading

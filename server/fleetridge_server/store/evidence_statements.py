@@ -31,8 +31,8 @@ from sqlalchemy.types import NullType
 from fleetridge.report.identity import RunKind
 from fleetridge_server.store.columns import UtcDateTime
 from fleetridge_server.store.counting import counts
-from fleetridge_server.store.roof_columns import CONDITION_COLUMNS, ROOF_COLUMNS
 from fleetridge_server.store.models import Gpu, Node, Report, Roof
+from fleetridge_server.store.roof_columns import CONDITION_COLUMNS, ROOF_COLUMNS
 from fleetridge_server.verdict.evidence import Factors
 
 _LINKS = ("pcie", "nvlink")

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import Span
+from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
 from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.store.told import Told, verdict_counts
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import Alert, VerdictChange
 from fleetridge_server.verdict.state import State
@@ -46,14 +46,14 @@ def alert_changes(session: Session, span: Span, cluster: str | None, since: date
 
 
 def verdict_steps(
-    session: Session, told: Mapping[int, Told], span: Span, cluster: str | None, since: datetime
+    session: Session, evaluations: Mapping[int, EvaluationRef], span: Span, cluster: str | None, since: datetime
 ) -> Counter[_Step]:
     """
     How many gpus went from which state to which between `since` and `span.as_of`, those that came back left out.
 
     Args:
         session: to read in.
-        told: evaluations as of then, by device. Of a device that nobody had evaluated by `since` every gpu is new, so
+        evaluations: as of then, by device. Of a device that nobody had evaluated by `since` every gpu is new, so
             that there is nothing to look up.
         span: the end, and the population.
         cluster: only gpus that are there now.
@@ -62,10 +62,10 @@ def verdict_steps(
     row = VerdictChange
     own: list[ColumnElement[bool]] = [row.simulated.is_(span.simulated), row.historical.is_(False)]
     before_then = select(row.id).where(*own, row.device_id == Device.id, row.as_of <= since).exists()
-    known = set(session.scalars(select(Device.id).where(Device.id.in_(told), before_then)))
+    known = set(session.scalars(select(Device.id).where(Device.id.in_(evaluations), before_then)))
     steps: Counter[_Step] = Counter()
-    for device_id in told.keys() - known:
-        counts = verdict_counts(session, told[device_id], cluster)
+    for device_id in evaluations.keys() - known:
+        counts = verdict_counts(session, evaluations[device_id], cluster)
         steps.update({(None, state): gpus for state, gpus in counts.items()})
     return steps + _steps_of(session, [*own, row.device_id.in_(known)], span, cluster, since)
 

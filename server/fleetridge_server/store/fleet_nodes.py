@@ -16,9 +16,10 @@ from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.evaluation.order import FleetOrder
+from fleetridge_server.evaluation.read import EvaluationRef, VerdictSummary, current_evaluations, order_of, summaries_of
 from fleetridge_server.store.lookup import is_storable, names_of_devices
 from fleetridge_server.store.models import Device, Gpu, Node
-from fleetridge_server.store.told import Head, Told, heads_in, verdict_rows
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import CurrentVerdict, InventoryEntry
 from fleetridge_server.verdict.evidence import NodeName
@@ -38,7 +39,7 @@ class SaidOfGpu:
     device: str
     index: int | None
     is_known: bool
-    said: Head | None
+    said: VerdictSummary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +101,27 @@ def fleet_nodes(session: Session, names: Collection[NodeName]) -> list[FleetNode
     return [FleetNode(name, nodes[name].row, nodes[name].gpus, counts.get(name) or None) for name in names]
 
 
-def nodes_with_gpus_in(session: Session, told: Told, states: Collection[str]) -> list[FleetNode]:
+def nodes_with_gpus_in(session: Session, ref: EvaluationRef, states: Collection[str]) -> list[FleetNode]:
     """
     Nodes on which gpus are now, or are expected, that an evaluation found in some states; each with those alone.
 
     The nodes are without their rows; gpus that are on no node are left out.
     """
-    [device] = names_of_devices(session, [told.device_id]).values()
+    [device] = names_of_devices(session, [ref.device_id]).values()
+    summaries = summaries_of(session, ref, states=states)
     nodes: dict[NodeName, FleetNode] = {}
-    unseen: dict[str, Head] = {}
-    where: list[Any] = [Gpu.id, Gpu.gpu_index, Node.cluster, Node.name]
-    there = and_(Gpu.identity == verdict_rows(told).identity, Gpu.simulated.is_(told.simulated), ~Gpu.quarantined)
-    query = heads_in(told, states).add_columns(*where).outerjoin(Gpu, there).outerjoin(Node, Node.id == Gpu.node_id)
-    for *said, gpu_row, index, cluster, node in session.execute(query):
-        head = Head(*said)
-        if gpu_row is None:
-            unseen[head.gpu_id] = head
-        elif node is not None:
-            gpu = SaidOfGpu(head.gpu_id, device, index, is_known=True, said=head)
-            _put(nodes, NodeName(cluster, node), gpu)
+    unseen = set(summaries)
+    for chunk in in_chunks(sorted(summaries)):
+        query = (
+            select(Gpu.identity, Gpu.gpu_index, Node.cluster, Node.name)
+            .outerjoin(Node, Node.id == Gpu.node_id)
+            .where(Gpu.identity.in_(chunk), Gpu.simulated.is_(ref.simulated), ~Gpu.quarantined)
+        )
+        for gpu_id, index, cluster, node in session.execute(query):
+            unseen.discard(gpu_id)
+            if node is not None:
+                gpu = SaidOfGpu(gpu_id, device, index, is_known=True, said=summaries[gpu_id])
+                _put(nodes, NodeName(cluster, node), gpu)
     for chunk in in_chunks(sorted(unseen)):
         for name, gpu in _gpus_expected(session, _entries_of(session, chunk)):
             _put(nodes, name, gpu)
@@ -195,9 +198,10 @@ def _expected(session: Session, names: Collection[NodeName]) -> list[InventoryEn
 
 def _gpus_there(session: Session, nodes: dict[NodeName, FleetNode]) -> Iterable[tuple[NodeName, SaidOfGpu]]:
     name_of = {node.row.id: name for name, node in nodes.items() if node.row is not None}
+    losses = _Losses(session)
     for chunk in in_chunks(sorted(name_of)):
         query = (
-            _said(Gpu.gpu_index, Gpu.node_id)
+            _said(Gpu.gpu_index, Gpu.node_id, Gpu.id.label("gpu_row"), Gpu.device_id, Gpu.simulated)
             .select_from(Gpu)
             .join(Device, Device.id == Gpu.device_id)
             .outerjoin(CurrentVerdict, _is_of(Gpu.identity, Gpu.simulated))
@@ -205,7 +209,24 @@ def _gpus_there(session: Session, nodes: dict[NodeName, FleetNode]) -> Iterable[
             .where(Gpu.node_id.in_(chunk), ~Gpu.quarantined)
         )
         for row in session.execute(query):
-            yield name_of[row.node_id], _said_of(row, row.gpu_index, is_known=True)
+            loss = losses.of(row.device_id, row.gpu_row, simulated=row.simulated)
+            yield name_of[row.node_id], _said_of(row, row.gpu_index, loss, is_known=True)
+
+
+class _Losses:
+    """Largest loss of gpus by the newest evaluations, which are read when they are first asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._orders: dict[bool, dict[int, FleetOrder]] = {}
+
+    def of(self, device_id: int, gpu_row: int, *, simulated: bool) -> float | None:
+        """Loss of one gpu."""
+        if simulated not in self._orders:
+            refs = current_evaluations(self._session, simulated=simulated)
+            self._orders[simulated] = {ref.device_id: order_of(self._session, ref) for ref in refs}
+        order = self._orders[simulated].get(device_id)
+        return None if order is None else order.loss_of(gpu_row)
 
 
 def _gpus_expected(session: Session, entries: Iterable[InventoryEntry]) -> Iterable[tuple[NodeName, SaidOfGpu]]:
@@ -223,15 +244,16 @@ def _gpus_expected(session: Session, entries: Iterable[InventoryEntry]) -> Itera
         for row in session.execute(query):
             entry = named[row.gpu_id]
             if row.simulated == (entry.cluster == SIMULATED):
-                yield NodeName(entry.cluster, entry.node), _said_of(row, None, is_known=False)
+                yield NodeName(entry.cluster, entry.node), _said_of(row, None, None, is_known=False)
 
 
 def _said(*more: Any) -> Select[Any]:  # noqa: ANN401 # columns
     verdict = CurrentVerdict
-    own = (verdict.state, verdict.last_state, verdict.since, verdict.reason, verdict.loss)
+    own = (verdict.state, verdict.last_state, verdict.since, verdict.reason)
     return select(Device.name.label("device"), *own, *more)
 
 
-def _said_of(row: Any, index: int | None, *, is_known: bool) -> SaidOfGpu:  # noqa: ANN401 # a row of such a query
-    verdict = (row.gpu_id, row.state, row.last_state, row.since, row.reason, row.loss)
-    return SaidOfGpu(row.gpu_id, row.device, index, is_known, None if row.state is None else Head(*verdict))
+def _said_of(row: Any, index: int | None, loss: float | None, *, is_known: bool) -> SaidOfGpu:  # noqa: ANN401 # a row of such a query
+    verdict = (row.gpu_id, row.state, row.last_state, row.since, row.reason, loss)
+    said = None if row.state is None else VerdictSummary(*verdict)
+    return SaidOfGpu(row.gpu_id, row.device, index, is_known, said)

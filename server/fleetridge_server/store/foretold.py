@@ -12,12 +12,18 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from fleetridge_server.evaluation.series import of_population
 from fleetridge_server.ingest.clock import TOLERATED_AHEAD
 from fleetridge_server.store.counting import counts
 from fleetridge_server.store.due import Population
-from fleetridge_server.evaluation.series import of_population
 from fleetridge_server.store.models import Report
-from fleetridge_server.store.verdict_models import Alert, CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
+from fleetridge_server.store.verdict_models import (
+    Alert,
+    CurrentVerdict,
+    EvaluationColumns,
+    StoredEvaluation,
+    VerdictChange,
+)
 
 # So many reports tell: they are of more nodes than have a clock that nobody looks after, and read in no time.
 _WITNESSES = 1000

@@ -18,8 +18,8 @@ from fleetridge_server.evaluating.gpu_history import GpuHistory, gpu_history
 from fleetridge_server.evaluating.packing import FORMAT, HistoryReader, packed_history
 from fleetridge_server.store.due import Population
 from fleetridge_server.store.evidence import Subject, judged_reports
-from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.locations import device_then
+from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.upserts import in_chunks, insert_or_replace
 from fleetridge_server.store.verdict_models import GpuHistory as KeptHistory
 

@@ -10,9 +10,10 @@ from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
+from fleetridge_server.evaluation.read import EvaluationRef, current_evaluations
+from fleetridge_server.evaluation.verdict_record import shown_verdict
 from fleetridge_server.store.lookup import names_of_devices
 from fleetridge_server.store.models import Gpu, Node
-from fleetridge_server.store.told import Told, current_evaluations
 from fleetridge_server.store.verdict_models import CurrentVerdict
 from fleetridge_server.verdict.state import STATES
 
@@ -43,7 +44,7 @@ class MetricsRead:
         left_out: gpus that should have series and are too many.
     """
 
-    devices: Sequence[tuple[str, Told]]
+    devices: Sequence[tuple[str, EvaluationRef]]
     newest: Mapping[str, datetime]
     gpus: Sequence[MetricGpu]
     left_out: int
@@ -60,14 +61,15 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
     """
     evaluations = current_evaluations(session, simulated=False)
     newest = _newest(session)
-    names = names_of_devices(session, {told.device_id for told in evaluations} | set(newest))
+    references = {ref.device_id: ref.references for ref in evaluations}
+    names = names_of_devices(session, {ref.device_id for ref in evaluations} | set(newest))
     verdict = CurrentVerdict
     chosen: list[ColumnElement[bool]] = [verdict.simulated.is_(False)]
     if not every_gpu:
         chosen.append(verdict.state_rank != STATES.index("ok"))
     total = session.scalar(select(func.count()).select_from(verdict).where(*chosen)) or 0
     query = (
-        select(verdict.device_id, verdict.body, Gpu.cluster, Node.name, Gpu.last_seen)
+        select(verdict.device_id, verdict.identity, verdict.body, Gpu.cluster, Node.name, Gpu.last_seen)
         .outerjoin(Gpu, and_(Gpu.identity == verdict.identity, Gpu.simulated.is_(False)))
         .outerjoin(Node, Node.id == Gpu.node_id)
         .where(*chosen)
@@ -75,12 +77,18 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
         .limit(most)
     )
     gpus = [
-        MetricGpu(names[device_id], cluster or "", node or "", GpuVerdict.model_validate_json(body), seen)
-        for device_id, body, cluster, node, seen in session.execute(query)
-        if device_id in names
+        MetricGpu(
+            names[device_id],
+            cluster or "",
+            node or "",
+            shown_verdict(gpu_id, body, references[device_id]),
+            seen,
+        )
+        for device_id, gpu_id, body, cluster, node, seen in session.execute(query)
+        if device_id in references
     ]
     return MetricsRead(
-        devices=[(names[told.device_id], told) for told in evaluations],
+        devices=[(names[ref.device_id], ref) for ref in evaluations],
         newest={names[device_id]: seen for device_id, seen in newest.items()},
         gpus=gpus,
         left_out=max(0, total - most),

@@ -10,10 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.evaluation.read import DatedVerdict, EvaluationRef, current_evaluations, verdicts_of
 from fleetridge_server.store.marks import marks_by_engine
 from fleetridge_server.store.models import Device, Gpu, Node, Report
 from fleetridge_server.store.summaries import NamedReport, known_identities, reports_of_node
-from fleetridge_server.store.told import Told, ToldVerdict, bodies, current_evaluations
 from fleetridge_server.store.verdict_models import InventoryEntry
 from fleetridge_server.verdict.evidence import NodeName
 from fleetridge_server.verdict.marks import Place, covering, is_retired
@@ -39,7 +39,7 @@ class NodeRecord:
     Attributes:
         row: None where only the inventory knows it.
         reported: those of its roster's gpus that ever reported.
-        told: verdicts on its gpus, and on those that the inventory expects there, by id.
+        verdicts: on its gpus, and on those that the inventory expects there, by id.
         retired: gpus that a mark takes out of the fleet.
         evaluated_as_of: of the oldest evaluation that the verdicts come from; None where there is none.
     """
@@ -49,7 +49,7 @@ class NodeRecord:
     gpus: tuple[GpuOnNode, ...]
     reports: tuple[NamedReport, ...]
     reported: frozenset[str]
-    told: Mapping[str, ToldVerdict]
+    verdicts: Mapping[str, DatedVerdict]
     retired: frozenset[str]
     evaluated_as_of: datetime | None
 
@@ -66,7 +66,7 @@ def node_record(session: Session, name: NodeName, as_of: datetime) -> NodeRecord
     row = session.scalars(own).one_or_none()
     gpus = () if row is None else tuple(_gpus(session, row))
     evaluations = current_evaluations(session, simulated=simulated)
-    told = _told(session, evaluations, {own.gpu.identity for own in gpus} | _expected(session, name))
+    verdicts = _verdicts(session, evaluations, {own.gpu.identity for own in gpus} | _expected(session, name))
     used = {own.gpu.device_id for own in gpus}
     return NodeRecord(
         name=name,
@@ -74,7 +74,7 @@ def node_record(session: Session, name: NodeName, as_of: datetime) -> NodeRecord
         gpus=gpus,
         reports=() if row is None else tuple(reports_of_node(session, row.id, as_of=as_of, limit=_NODE_REPORTS)),
         reported=frozenset(known_identities(session, _listed(row), simulated=simulated)),
-        told=told,
+        verdicts=verdicts,
         retired=_retired(session, name, row, gpus, as_of),
         evaluated_as_of=min((own.as_of for own in evaluations if own.device_id in used), default=None),
     )
@@ -90,10 +90,12 @@ def _gpus(session: Session, node: Node) -> Iterable[GpuOnNode]:
     return (GpuOnNode(gpu, device, latest) for gpu, device, latest in session.execute(query))
 
 
-def _told(session: Session, evaluations: Iterable[Told], gpu_ids: Collection[str]) -> dict[str, ToldVerdict]:
-    found: dict[str, ToldVerdict] = {}
-    for told in evaluations:
-        found |= bodies(session, told, gpu_ids)
+def _verdicts(
+    session: Session, evaluations: Iterable[EvaluationRef], gpu_ids: Collection[str]
+) -> dict[str, DatedVerdict]:
+    found: dict[str, DatedVerdict] = {}
+    for ref in evaluations:
+        found |= verdicts_of(session, ref, gpu_ids)
     return found
 
 

@@ -2,7 +2,7 @@
 Quarantine: all reports of a token out of everything that is said, and back.
 
 First the token's own row says so: whatever is stored with it from then on is in quarantine. Then what is stored
-already follows, some gpus at a time; each gpu's reports, its kept values and its row change together, so that whoever
+already follows, some gpus at a time; each gpu's reports and its row change together, so that whoever
 reads sees it either with them or without. Whoever is interrupted goes on by doing the same again.
 """
 
@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, CursorResult, Select, Table, and_, false, 
 from sqlalchemy.orm import Session, aliased
 
 from fleetridge_server.store.claims import renew_conflicts
-from fleetridge_server.store.current import keep_values
+from fleetridge_server.store.coverage import renew_measured_at
 from fleetridge_server.store.due import note_due, populations_of
 from fleetridge_server.store.models import Report
 from fleetridge_server.store.renewing import lock_gpus, lock_nodes, renew_gpus, renew_nodes
@@ -112,7 +112,7 @@ def _moved(session: Session, token: StoredToken, reports: Select[Any], gpu_rows:
     renew_nodes(session, nodes)
     renew_gpus(session, gpus)
     renew_conflicts(session, gpu_rows)
-    keep_values(session, gpu_rows)
+    renew_measured_at(session, gpu_rows)
     note_due(session, before | populations_of(session, gpu_rows, node_rows), at)
     return moved
 

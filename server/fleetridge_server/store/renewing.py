@@ -161,6 +161,7 @@ def _known_of_gpu(report: Report) -> Row:
         "is_due": True,
         "identity_conflict": False,
         "several_nodes": False,
+        "measured_at": None,
         **_seen(report),
     }
 

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import Conditions, is_judged
 from fleetridge_server.store.counting import counts, is_undisputed
-from fleetridge_server.store.roof_columns import CONDITION_COLUMNS, ROOF_COLUMNS
 from fleetridge_server.store.models import Report, Roof
+from fleetridge_server.store.roof_columns import CONDITION_COLUMNS, ROOF_COLUMNS
 from fleetridge_server.store.summaries import NamedReport, named_reports
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.verdict.drift import Epoch

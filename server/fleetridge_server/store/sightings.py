@@ -149,6 +149,7 @@ def merged_gpus(one: Row, other: Row) -> Row:
         **older,
         **newer,
         "first_seen": _first_seen(one, other),
+        "measured_at": max((row["measured_at"] for row in (one, other) if row["measured_at"]), default=None),
         "is_due": one["is_due"] or other["is_due"],
         "identity_conflict": one["identity_conflict"] or other["identity_conflict"],
         "several_nodes": one["several_nodes"] or other["several_nodes"] or one["node_id"] != other["node_id"],
@@ -204,7 +205,14 @@ def unsaid_node(row: Row) -> Row:
 
 def unsaid_gpu(row: Row) -> Row:
     """Row of a gpu of which nothing is known but its id; where it is stays, since a row has to be somewhere."""
-    return {**row, **dict.fromkeys(("gpu_index", *_FACTS)), "stated": {}, "is_due": False, **_UNSEEN}
+    return {
+        **row,
+        **dict.fromkeys(("gpu_index", *_FACTS)),
+        "stated": {},
+        "is_due": False,
+        "measured_at": None,
+        **_UNSEEN,
+    }
 
 
 def seen_node(item: Accepted) -> Row:
@@ -254,5 +262,11 @@ def seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey,
         "identity_conflict": False,
         "several_nodes": False,
         "quarantined": False,
+        "measured_at": item.place.ordered_at if _is_valid(item) else None,
         **_seen(item),
     }
+
+
+def _is_valid(item: Accepted) -> bool:
+    """Whether a report has rates that count, as far as it says itself."""
+    return item.report.outcome == "measured" and item.report.evidence.contended is not True

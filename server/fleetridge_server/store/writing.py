@@ -21,13 +21,12 @@ from sqlalchemy.orm import Session
 from fleetridge_server.ingest.intake import Accepted
 from fleetridge_server.store.batches import insert_rows
 from fleetridge_server.store.claims import Sighting, note_conflicts
-from fleetridge_server.store.current import keep_values
+from fleetridge_server.store.coverage import renew_measured_at
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.device_names import record_devices, record_names
 from fleetridge_server.store.document_months import lacks_month, make_months, month_of
 from fleetridge_server.store.due import note_due, populations_of
 from fleetridge_server.store.models import Document, Report, Roof
-from fleetridge_server.store.reaching_back import NewRoofs, reach_of
 from fleetridge_server.store.report_rows import document_row, report_row, roof_rows
 from fleetridge_server.store.sightings import gpu_key, node_key, record_gpus, record_nodes
 from fleetridge_server.store.tokens import is_in_quarantine, shared_token
@@ -162,9 +161,8 @@ def _insert(session: Session, posted: Sequence[_New]) -> None:
     if insert_rows(session, _REPORTS, rows, ignoring=True) < len(new):
         raise LostRaceError("other calls stored the same reports; send them again")
     insert_rows(session, _DOCUMENTS, [document_row(item) for item in new])
-    roofs = [list(roof_rows(item)) for item in new]
-    insert_rows(session, _ROOFS, [row for own in roofs for row in own])
-    counted = [NewRoofs(row, own) for row, own in zip(rows, roofs, strict=True) if not row["quarantined"]]
+    insert_rows(session, _ROOFS, [row for item in new for row in roof_rows(item)])
+    counted = [row for row in rows if not row["quarantined"]]
     if counted:
         _count(session, counted, gpus=gpus.values(), nodes=nodes.values())
 
@@ -180,17 +178,14 @@ def _in_quarantine(session: Session, posted: Sequence[_New]) -> frozenset[UUID]:
     )
 
 
-def _count(session: Session, new: Sequence[NewRoofs], gpus: Collection[Row], nodes: Collection[Row]) -> None:
+def _count(session: Session, reports: Sequence[Row], gpus: Collection[Row], nodes: Collection[Row]) -> None:
     """Bring what reports count for up to date, and have their devices judged anew."""
     in_several = {gpu["id"] for gpu in gpus if gpu["several_nodes"]}
-    timed = [own for own in new if own.report["gpu_id"] is not None and own.report["ordered_at"] is not None]
-    seen = [Sighting(own.report["gpu_id"], own.report["ordered_at"]) for own in timed]
-    claimed = note_conflicts(session, [sighting for sighting in seen if sighting.gpu_row in in_several])
-    keep_values(session, claimed)
-    measured = [own for own in timed if own.roofs and own.report["gpu_id"] not in claimed]
-    keep_values(session, {own.report["gpu_id"] for own in measured}, since=reach_of(session, measured))
+    timed = [row for row in reports if row["gpu_id"] in in_several and row["ordered_at"] is not None]
+    claimed = note_conflicts(session, [Sighting(row["gpu_id"], row["ordered_at"]) for row in timed])
+    renew_measured_at(session, claimed)
     populations = populations_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
-    note_due(session, populations, max(own.report["received_at"] for own in new))
+    note_due(session, populations, max(row["received_at"] for row in reports))
 
 
 def _found(rows: Mapping[_Key, Row], key: _Key | None) -> int | None:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.answer.band_schemas import CohortShown
+from fleetridge_server.answer.evaluated_schemas import EvaluatedAnswer, VerdictShown
 from fleetridge_server.answer.notice_schemas import NoticeShown
 from fleetridge_server.answer.place_schemas import SlowPlace
 from fleetridge_server.answer.reason_schemas import FactShown, PlaceShown, ReasonShown
-from fleetridge_server.answer.told_schemas import EvaluatedAnswer, VerdictShown
 from fleetridge_server.compare.roof_words import roof_words
 from fleetridge_server.text.words import at, blocks, differing_conditions, lines
 from fleetridge_server.verdict.facts import fact_words

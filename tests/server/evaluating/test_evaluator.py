@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import func, select
 
 from fleetridge_server.evaluating import evaluator
-from fleetridge_server.evaluating.judging import judged
+from fleetridge_server.evaluation.judgement import judged
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.store import outcomes
 from fleetridge_server.store.database import open_database
 from fleetridge_server.store.due import due_notes
 from fleetridge_server.store.models import Report
-from fleetridge_server.store.outcomes import SupersededError
 from fleetridge_server.store.verdict_models import CurrentVerdict, StoredEvaluation, VerdictChange
 from fleetridge_server.verdict.evaluation import RULE_VERSION
 from support.databases import Databases
@@ -138,7 +138,7 @@ def test_an_evaluation_of_the_past_stands_beside_the_course(fleet: Fleet) -> Non
     before = fleet.verdicts(), [change.id for change in fleet.changes()], len(fleet.alerts())
     past = NOON - 20 * DAY + HOUR
 
-    ids = [fleet.evaluator.evaluate_aside(fleet.population(), past) for _ in range(2)]
+    ids = [fleet.evaluator.evaluate_past(fleet.population(), past) for _ in range(2)]
 
     aside = [change for change in fleet.changes() if change.aside]
     course = [change.id for change in fleet.changes() if not change.aside]
@@ -156,11 +156,11 @@ def test_a_gpu_that_turns_out_to_be_of_another_device_leaves_the_first(fleet: Fl
     with fleet.database.reading() as session:
         notes = sorted(due_notes(session), key=lambda own: own.device_id, reverse=old_first)
     for population in notes:
-        fleet.evaluator.continue_course(population)
+        fleet.evaluator.evaluate_now(population)
     fleet.now += DAY
     fleet.store([a_report("GPU-9", at=NOON + DAY)])
     for population in notes:
-        fleet.evaluator.continue_course(population)
+        fleet.evaluator.evaluate_now(population)
 
     told = [change for change in fleet.changes() if change.identity == "GPU-9"]
     assert sorted(fleet.states()) == ["GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-9"]
@@ -199,8 +199,8 @@ def test_made_up_gpus_are_judged_by_themselves(fleet: Fleet) -> None:
     """They share no cohort, verdict or alert with real ones."""
     fleet.store([*a_fleet(gpus=4), *a_fleet({"GPU-2": 0.3}, gpus=8, node__cluster="simulated")])
 
-    fleet.evaluator.continue_course(fleet.population(simulated=True))
-    fleet.evaluator.continue_course(fleet.population())
+    fleet.evaluator.evaluate_now(fleet.population(simulated=True))
+    fleet.evaluator.evaluate_now(fleet.population())
 
     made_up, real = fleet.bodies()
     assert (made_up.gpus, real.gpus) == (8, 4)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fleetridge_server.store.evaluations import LastEvaluation
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
@@ -14,7 +15,6 @@ from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.evaluating.schedule import Schedule, evaluation_task, starts_at
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population, take_due
-from fleetridge_server.store.evaluations import LastEvaluation
 from fleetridge_server.store.verdict_models import EvaluationDue
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select
 
+from fleetridge_server.evaluation.save import SupersededError
 from fleetridge_server.ingest.clock import TOLERATED_AHEAD
 from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.store.outcomes import SupersededError
 from fleetridge_server.store.verdict_models import CurrentVerdict
 from fleetridge_server.store.writing import write_reports
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
@@ -183,8 +183,8 @@ def test_made_up_gpus_and_evaluations_aside_are_left_alone(fleet: Fleet) -> None
     """Whatever is not of the same course."""
     fleet.store([*a_fleet(gpus=4), *a_fleet(gpus=4, node__cluster="simulated")])
     fleet.evaluate(NOON + YEARS)
-    fleet.evaluator.continue_course(fleet.population(simulated=True))
-    fleet.evaluator.evaluate_aside(fleet.population(), NOON + 2 * YEARS)
+    fleet.evaluator.evaluate_now(fleet.population(simulated=True))
+    fleet.evaluator.evaluate_past(fleet.population(), NOON + 2 * YEARS)
     fleet.evaluate(RIGHT)
 
     as_of = [(change.simulated, change.aside, change.as_of) for change in fleet.changes()]

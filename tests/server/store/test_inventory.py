@@ -65,7 +65,7 @@ def test_a_device_that_nobody_reported_can_be_expected(fleet: Fleet) -> None:
     with fleet.database.reading() as session:
         (population,) = due_notes(session)
 
-    fleet.evaluator.continue_course(population)
+    fleet.evaluator.evaluate_now(population)
 
     assert [(own.node, own.never_reported) for own in fleet.bodies()[0].absences] == [("n1", True)]
     assert expected(fleet, "B200") == [Expected(NodeName("east", "n1"), frozenset(), 8)]

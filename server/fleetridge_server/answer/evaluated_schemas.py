@@ -24,19 +24,6 @@ class EvaluatedAnswer(Answer):
     evaluation_note: str | None
 
 
-class VerdictInShort(Answer):
-    """The part of a stored `GpuVerdict` that lists show, read by itself: the rest is ten times as much."""
-
-    state: State
-    last_state: State | None
-    text: str
-    worst_loss: float | None
-    flags: tuple[VerdictFlag, ...]
-    reasons: tuple[ReasonShown, ...]
-    slow_since: datetime | None = None
-    slow_since_is_bound: bool = False
-
-
 class VerdictShown(Answer):
     """
     What is said of one gpu, in short; `GET /gpus/{gpu_id}` has every number that it rests on.
