@@ -11,12 +11,10 @@ from functools import lru_cache
 
 from fleetridge.report import RoofKey
 from fleetridge_server.answer.band_schemas import Band
-from fleetridge_server.answer.drift_schemas import DriftShown
 from fleetridge_server.answer.reason_schemas import FactShown, PlaceShown, ReasonShown
 from fleetridge_server.answer.roof_schemas import LevelName, RoofName
 from fleetridge_server.answer.verdict_schemas import ExcuseShown
 from fleetridge_server.compare.ridge import too_few
-from fleetridge_server.verdict.drift import Drift
 from fleetridge_server.verdict.explanation import Explanation, RankedReason, ranked_reasons
 from fleetridge_server.verdict.facts import Fact
 from fleetridge_server.verdict.judgement import Yardstick
@@ -25,7 +23,6 @@ from fleetridge_server.verdict.marks import Mark
 from fleetridge_server.verdict.members import WINDOW
 from fleetridge_server.verdict.nodes import RackName
 from fleetridge_server.verdict.reason import PlaceWord
-from fleetridge_server.verdict.state import GpuState
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
@@ -92,26 +89,6 @@ def _reason(ranked: RankedReason) -> ReasonShown:
         facts=facts_shown(reason.facts),
         roofs=tuple(roof_name(verdict.cohort.roof) for verdict in ranked.verdicts),
         place=None if place is None else PlaceShown(kind, place.cluster, place.name),
-    )
-
-
-def drift_shown(roof: RoofKey, drift: Drift, state: GpuState) -> DriftShown:
-    """A gpu's drift in one roof as it is shown."""
-    return DriftShown(
-        roof=roof_name(roof),
-        status=drift.status,
-        looks=drift.looks,
-        baseline=drift.baseline,
-        scale=drift.scale,
-        low=drift.low,
-        high=drift.high,
-        onset=drift.onset,
-        looks_since=drift.since,
-        change=drift.change,
-        recent_change=drift.recent_change,
-        gate=drift.gate,
-        first=drift.first,
-        counts=roof in state.drifted,
     )
 
 

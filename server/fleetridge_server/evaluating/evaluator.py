@@ -30,7 +30,7 @@ from fleetridge_server.evaluation.save import (
     save_evaluation,
     save_historical,
 )
-from fleetridge_server.evaluation.series import series_end
+from fleetridge_server.evaluation.series import NO_SERIES, KnownVerdict, SeriesEnd, series_end
 from fleetridge_server.evaluation.verdict_record import VerdictRecord
 from fleetridge_server.store.cluster_gpus import cluster_gpus
 from fleetridge_server.store.columns import packed
@@ -95,7 +95,7 @@ class Evaluator:
             before = series_end(session, population)
             there = cluster_gpus(session, population)
             judgement = judged(session, population, as_of, schedule=self.schedule, there=there)
-        evaluation = evaluation_of(population, judgement, made_at=self.now())
+        evaluation = evaluation_of(population, judgement, made_at=self.now(), before=before)
         rows = rows_of(evaluation, before)
         evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
@@ -136,14 +136,17 @@ def _took_ms(started: float) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def evaluation_of(population: Population, judgement: Judgement, *, made_at: datetime) -> NewEvaluation:
-    """What is stored of a judgement, which took no time yet."""
+def evaluation_of(
+    population: Population, judgement: Judgement, *, made_at: datetime, before: SeriesEnd = NO_SERIES
+) -> NewEvaluation:
+    """What is stored of a judgement, which took no time yet, beside what is said already."""
     evaluation = judgement.evaluation
     losses: dict[str, float | None] = {}
     verdicts: list[NewVerdict] = []
     for record in judgement.records():
         losses[record.gpu_id] = record.loss
-        verdicts.append(_new_verdict(record, evaluation.states[record.gpu_id]))
+        known = before.known.get(record.gpu_id)
+        verdicts.append(_new_verdict(record, evaluation.states[record.gpu_id], known))
     order = judgement.order(losses)
     columns = (packed_column(column) for column in judgement.columns(order))
     return NewEvaluation(
@@ -160,8 +163,10 @@ def evaluation_of(population: Population, judgement: Judgement, *, made_at: date
     )
 
 
-def _new_verdict(record: VerdictRecord, state: GpuState) -> NewVerdict:
-    body = packed(record.body)
+def _new_verdict(record: VerdictRecord, state: GpuState, known: KnownVerdict | None) -> NewVerdict:
+    digest = digest_of(record.body)
+    # Most gpus of a fleet did nothing since, and packing takes as long as all else that is said of one.
+    is_known = known is not None and known.digest == digest and not state.is_flagged
     return NewVerdict(
         identity=record.gpu_id,
         state=record.state,
@@ -170,6 +175,6 @@ def _new_verdict(record: VerdictRecord, state: GpuState) -> NewVerdict:
         loss=record.loss,
         accused="\n".join(accused_roofs(state)),
         text=record.text,
-        body=body,
-        digest=digest_of(body),
+        body=None if is_known else packed(record.body),
+        digest=digest,
     )

@@ -52,8 +52,9 @@ class NewVerdict:
         loss: largest over its judged roofs, by this evaluation.
         accused: judged roofs in which it is accused, a line each.
         text: the sentence on it.
-        body: of its `VerdictRecord`, packed, as those of a fleet are held all at once.
-        digest: of the body.
+        body: of its `VerdictRecord`, packed, as those of a fleet are held all at once; None where it is known to stand
+            already and no row needs it.
+        digest: of the body before it was packed.
     """
 
     identity: str
@@ -63,7 +64,7 @@ class NewVerdict:
     loss: float | None
     accused: str
     text: str
-    body: bytes
+    body: bytes | None
     digest: bytes
 
 
@@ -125,7 +126,7 @@ class SavedEvaluation:
 
 
 def digest_of(body: bytes) -> bytes:
-    """Digest by which a packed body is told from another one: a quarter of its text, and as telling."""
+    """Digest by which a body is told from another one: a fraction of its text, and as telling."""
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -20,9 +20,10 @@ from fleetridge.report import RoofKey
 from fleetridge_server.answer.drift_schemas import DriftShown
 from fleetridge_server.answer.judged_roof_schemas import JudgedRoof, RunShown, SettingChangeShown, StandingName
 from fleetridge_server.answer.reason_schemas import ReasonShown
+from fleetridge_server.answer.roof_schemas import RoofName
 from fleetridge_server.answer.verdict_schemas import ExcuseShown, GpuVerdict, VerdictFlag
 from fleetridge_server.answer.verdict_words import sentence, subject_of
-from fleetridge_server.answer.verdicts import drift_shown, excuse_shown, reasons_shown
+from fleetridge_server.answer.verdicts import excuse_shown, reasons_shown
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, cohort_order
 from fleetridge_server.evaluation.references import Reference, References, reference_key
 from fleetridge_server.verdict.accusation import Standing
@@ -42,8 +43,11 @@ _STANDINGS: Mapping[Standing, StandingName] = {
     Standing.OUTLIER: "outlier",
 }
 
+_OF_DRIFT = (
+    "status", "looks", "baseline", "scale", "low", "high", "onset", "since", "change", "recent_change", "gate", "first",
+)  # fmt: skip
+
 _REASONS = TypeAdapter(tuple[ReasonShown, ...])
-_DRIFTS = TypeAdapter(tuple[DriftShown, ...])
 _EXCUSES = TypeAdapter(tuple[ExcuseShown, ...])
 
 
@@ -95,11 +99,13 @@ class Recorder:
         # A fleet has few groups and many gpus in each. A key is found by the ids of two objects, which a verdict that is
         # held beside it keeps alive, so that no other object gets the same ids.
         self._keys: dict[tuple[int, int], tuple[str, Verdict]] = {}
+        ordered = sorted(evaluation.cohorts, key=cohort_order)
+        self._places = {id(cohort): place for place, cohort in enumerate(ordered)}
 
     def record(self, gpu_id: str) -> VerdictRecord:
         """Record of one gpu, which has a state."""
         state = self.evaluation.states[gpu_id]
-        verdicts = sorted(self.evaluation.verdicts.get(gpu_id, ()), key=_order_of)
+        verdicts = sorted(self.evaluation.verdicts.get(gpu_id, ()), key=self._place_of)
         own_drifts = self.drifts.get(gpu_id, {})
         reports: dict[str, int] = {}
         times: list[tuple[str, datetime]] = []
@@ -109,14 +115,15 @@ class Recorder:
             roof = verdict.cohort.roof
             row = self._row(verdict, state, own_drifts.get(roof), reports, times)
             (links if is_link(roof) else rows).append(row)
-        drifts = tuple(drift_shown(roof, drift, state) for roof, drift in own_drifts.items())
         excuses = tuple(excuse_shown(mark, self.marks) for mark in state.excused_by)
         reasons = reasons_shown(self.explanations.get(gpu_id, ()))
         said = state.last_state or state.state
         # Only of these the sentence is about roofs.
         roofs = () if said == "ok" and not _is_retest(verdicts) else tuple(self._judged(row, times) for row in rows)
-        subject = subject_of(said, roofs, drifts)
-        text = sentence(state.state, state.last_state, roofs, drifts, excuses, state.measured_at)
+        drifts = [_drift(roof, drift, state) for roof, drift in own_drifts.items()]
+        drifted = tuple(map(_drift_shown, drifts)) if said == "drifted" else ()
+        subject = subject_of(said, roofs, drifted)
+        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at)
         record = {
             "state": state.state,
             "last_state": state.last_state,
@@ -169,6 +176,10 @@ class Recorder:
             row.append(_beyond(verdict, state, drift))
         return row
 
+    def _place_of(self, verdict: Verdict) -> int:
+        """Place of a verdict's cohort among those of the evaluation."""
+        return self._places[id(verdict.cohort)]
+
     def _key(self, verdict: Verdict) -> str:
         shared = id(verdict.cohort), id(verdict.yardstick)
         known = self._keys.get(shared)
@@ -187,7 +198,6 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         tuple([judged_roof(row, times, references[row[0]]) for row in record[name]]) for name in ("roofs", "links")
     )
     reasons = _REASONS.validate_python(record["reasons"]) if record["reasons"] else ()
-    slow_since, measured_at = record["slow_since"], record["measured_at"]
     return GpuVerdict.model_construct(
         gpu_id=gpu_id,
         state=record["state"],
@@ -199,11 +209,11 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         reasons=reasons,
         roofs=roofs,
         links=links,
-        drifts=_DRIFTS.validate_python(record["drifts"]) if record["drifts"] else (),
+        drifts=tuple(map(_drift_shown, record["drifts"])),
         excuses=_EXCUSES.validate_python(record["excuses"]) if record["excuses"] else (),
-        slow_since=None if slow_since is None else _time(slow_since),
+        slow_since=_time(record["slow_since"]),
         slow_since_is_bound=record["slow_since_is_bound"],
-        measured_at=None if measured_at is None else _time(measured_at),
+        measured_at=_time(record["measured_at"]),
     )
 
 
@@ -213,7 +223,6 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
     band = reference.band
     z = (value - band.median) / band.scale if band.note is None else None
     found: dict[str, Any] = beyond[0] if beyond else {}
-    since = found.get("slow_since")
     return JudgedRoof(
         roof=reference.roof,
         unit=reference.unit,
@@ -233,7 +242,7 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
         counted=counted,
         runs_beyond=found.get("runs_beyond", 0),
         newest_beyond=found.get("newest_beyond", 0),
-        slow_since=since if since is None or isinstance(since, datetime) else _time(since),
+        slow_since=_time(found.get("slow_since")),
         slow_since_is_bound=found.get("slow_since_is_bound", False),
         slow_with=tuple([SettingChangeShown(*change) for change in found.get("slow_with", ())]),
     )
@@ -249,10 +258,6 @@ def worst_loss(roofs: Iterable[tuple[float, bool]]) -> float | None:
     known = list(roofs)
     compared = [loss for loss, is_enough in known if is_enough] or [loss for loss, _ in known]
     return max(compared, default=None)
-
-
-def _order_of(verdict: Verdict) -> tuple[str, ...]:
-    return cohort_order(verdict.cohort)
 
 
 def _judged_roofs(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -303,6 +308,19 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
     }
 
 
+def _drift(roof: RoofKey, drift: Drift, state: GpuState) -> list[Any]:
+    return [list(roof), *(getattr(drift, name) for name in _OF_DRIFT), roof in state.drifted]
+
+
+def _drift_shown(row: Sequence[Any]) -> DriftShown:
+    """A gpu's drift in one roof as it is shown."""
+    roof, *own, counts = row
+    known = dict(zip(_OF_DRIFT, own, strict=True))
+    times = {name: _time(known[name]) for name in ("onset", "first")}
+    since = known.pop("since")
+    return DriftShown(roof=RoofName(*roof), looks_since=since, counts=counts, **{**known, **times})
+
+
 def _flags(record: Mapping[str, Any], roofs: Sequence[JudgedRoof]) -> tuple[VerdictFlag, ...]:
     flags: list[tuple[VerdictFlag, bool]] = [
         ("excused", record["excused"]),
@@ -313,5 +331,6 @@ def _flags(record: Mapping[str, Any], roofs: Sequence[JudgedRoof]) -> tuple[Verd
     return tuple(flag for flag, holds in flags if holds)
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _time(time: Any) -> Any:  # noqa: ANN401 # None stays None
+    """A time as it was written; before it is written it is one already."""
+    return datetime.fromisoformat(time) if isinstance(time, str) else time
