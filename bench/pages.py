@@ -34,7 +34,7 @@ from fleetridge_server.app import create_app
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.pages import alerts, compare, device, fleet, gpu, nodes
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.current import keep_values
+from fleetridge_server.store.coverage import renew_measured_at
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.schema import migrate
@@ -99,7 +99,7 @@ def _filled(url: str, gpus: int) -> dict[str, str]:
     population = store_fleet(database, f"Simulated {gpus}", fleet_reports(gpus, _ROOFS, _REPORTS))
     for chunk in _chunks(database):
         with database.writing() as session:
-            keep_values(session, chunk)
+            renew_measured_at(session, chunk)
     database.analyze()
     as_of = _MONDAY + timedelta(days=_REPORTS)
     Evaluator(database, now=lambda: as_of).evaluate_now(population)

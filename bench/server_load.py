@@ -17,7 +17,7 @@ from stored_fleet import store_fleet
 
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.simulated_fleet import Fault, FleetPlan, simulated_reports
-from fleetridge_server.store.current import keep_values
+from fleetridge_server.store.coverage import renew_measured_at
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.upserts import in_chunks
@@ -26,7 +26,7 @@ DEVICE = "H200"
 
 _NOISE = 0.005
 _ONE_SLOW_IN = 100
-_KEEP_AT_ONCE = 200
+_GPUS_AT_ONCE = 200
 _SEED = 7
 
 # Enough that no two of a page are copies of one.
@@ -38,7 +38,7 @@ _DOCUMENTS_OF_ONE_IN = 100
 
 
 def fill(url: str, gpus: int, reports: int) -> str:
-    """Write a fleet and what is kept of it, and evaluate it; the id of one of its gpus."""
+    """Write a fleet and evaluate it; the id of one of its gpus."""
     database = open_database(url, statement_timeout_ms=0)
     first = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(days=reports)
     simulated = min(gpus, _MOST_SIMULATED)
@@ -46,7 +46,7 @@ def fill(url: str, gpus: int, reports: int) -> str:
     plan = FleetPlan(gpus=simulated, noise=_NOISE, faults=faults, spread=_NOISE, reports=reports)
     population = store_fleet(database, DEVICE, simulated_reports(plan, first, random.Random(_SEED)))  # noqa: S311 # made up
     database.analyze()
-    gpu_id = _keep(database)
+    gpu_id = _measured(database)
     if gpus > simulated:
         multiply(database, gpus)
     add_documents(database, os.urandom(_DOCUMENT_BYTES), of_one_in=_DOCUMENTS_OF_ONE_IN)
@@ -57,10 +57,11 @@ def fill(url: str, gpus: int, reports: int) -> str:
     return gpu_id
 
 
-def _keep(database: Database) -> str:
+def _measured(database: Database) -> str:
+    """Say of all gpus when they were measured, as storing reports would have; the id of one of them."""
     with database.reading() as session:
         rows = session.execute(select(Gpu.id, Gpu.identity).order_by(Gpu.id)).all()
-    for chunk in in_chunks([row.id for row in rows], _KEEP_AT_ONCE):
+    for chunk in in_chunks([row.id for row in rows], _GPUS_AT_ONCE):
         with database.writing() as session:
-            keep_values(session, chunk)
+            renew_measured_at(session, chunk)
     return str(rows[len(rows) // 2].identity)
