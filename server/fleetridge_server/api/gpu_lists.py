@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -15,18 +16,17 @@ from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
 from fleetridge_server.api.evaluations import evaluation_for
 from fleetridge_server.api.paging import Position, page
 from fleetridge_server.compare.location import GpuLocation
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, best_betas, listed, measured_since
+from fleetridge_server.compare.ridge import Filter, GpuRoofs, listed, measured_since
 from fleetridge_server.compare.span import Span
 from fleetridge_server.evaluation.gpu_roofs import (
     cohort_distributions,
-    cohort_values,
     drawn_roofs,
     judged_cohorts,
-    losses_in,
     newest_reports,
     roofs_of,
 )
 from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder
+from fleetridge_server.evaluation.ranking import Losses, ranked, worst_losses
 from fleetridge_server.evaluation.read import (
     DatedVerdict,
     EvaluationRef,
@@ -37,7 +37,6 @@ from fleetridge_server.evaluation.read import (
     summaries_of,
     verdicts_of,
 )
-from fleetridge_server.evaluation.references import cohort_of
 from fleetridge_server.store.locations import Where, gpu_rows_there, locations_of_gpus
 from fleetridge_server.store.models import Device
 from fleetridge_server.store.run_readings import ReportReadings, readings_of
@@ -149,6 +148,49 @@ class _Entry:
     gpu_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """
+    All gpus of an evaluation that the filters take, worst first.
+
+    Attributes:
+        evaluation_id: whose order it is; None where it was made for this answer.
+        places: in the order.
+        losses: by which they stand, by place.
+    """
+
+    evaluation_id: int | None
+    order: FleetOrder
+    places: Sequence[int]
+    losses: Losses
+
+    def entries(self, first: int, most: int) -> list[_Entry]:
+        """Some of them."""
+        return [self._entry(offset) for offset in range(first, min(first + most, len(self.places)))]
+
+    def accused(self, most: int) -> list[_Entry]:
+        """Those that are accused, which come first."""
+        return [entry for entry in self.entries(0, most) if entry.severity < NOT_ACCUSED]
+
+    def after(self, position: Position) -> int:
+        """Offset of the first gpu after one that was given, where that stood or, where its order is gone, would stand."""
+        if position.severity is None or position.severity >= _NOT_EVALUATED:
+            return len(self.places)
+        if position.offset is not None and position.evaluation == self.evaluation_id:
+            return position.offset + 1
+        reached = position.severity, *_by_loss(position.loss)
+        return bisect_right(range(len(self.places)), reached, key=self._rank)
+
+    def _entry(self, offset: int) -> _Entry:
+        place = self.places[offset]
+        loss = self.losses[place]
+        return _Entry(self.order.rows[place], offset, self.order.severities[place], None if isnan(loss) else loss)
+
+    def _rank(self, offset: int) -> tuple[int, bool, float]:
+        entry = self._entry(offset)
+        return entry.severity, *_by_loss(entry.loss)
+
+
 def gpu_list(session: Session, asked: ListRequest) -> GpuList:
     """
     A page of the gpus of a device, worst first.
@@ -157,12 +199,15 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
         ProblemError: 422, the position is of another list.
     """
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
-    began = None if ref is None else _began(session, asked, ref)
-    entries = [] if began is None else _entries(session, asked, began)
-    left = _left(entries, asked, began)
+    ranking = None if ref is None else _ranking(session, asked, _began(session, asked, ref))
+    left: list[_Entry] = []
+    if ranking is not None:
+        first = 0 if asked.position is None else ranking.after(asked.position)
+        left = ranking.entries(first, asked.limit + 1)
     if len(left) <= asked.limit and _takes_unknown(asked):
-        left += _unknown(session, asked, began)
-    shown, following = page(left, asked.limit, lambda entry: _position(entry, asked, began))
+        left += _unknown(session, asked, ranking)
+    evaluation_id = None if ranking is None else ranking.evaluation_id
+    shown, following = page(left, asked.limit, lambda entry: _position(entry, asked, evaluation_id))
     figures = None if ref is None else ref.body.figures
     ridges, bandwidths = ((), ()) if figures is None else filtered_figures(figures, asked.only)
     return GpuList(
@@ -171,7 +216,7 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
         bandwidths=bandwidths,
         shown=_shown(session, asked, ref, [entry.row for entry in shown]),
         next=following,
-        drawn=_drawn(session, asked, ref, entries) if asked.drawn and ref is not None else Drawn(),
+        drawn=Drawn() if ref is None or ranking is None or not asked.drawn else _drawn(session, asked, ref, ranking),
     )
 
 
@@ -183,19 +228,13 @@ def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> Evaluati
     return stored_evaluation(session, evaluation_id, ref) or ref
 
 
-def _entries(session: Session, asked: ListRequest, began: EvaluationRef) -> list[_Entry]:
-    """All gpus of the evaluation that the filters take, worst first."""
+def _ranking(session: Session, asked: ListRequest, began: EvaluationRef) -> _Ranking:
     order = order_of(session, began)
     places = _places(session, asked, order)
-    losses = _losses(session, began, asked.only, places) if asked.only.is_set else None
-    if losses is None:
-        found = [(place, order.losses[place]) for place in (range(len(order)) if places is None else places)]
-    else:
-        found = sorted(losses.items(), key=lambda own: (order.severity(own[0]), -own[1], own[0]))
-    return [
-        _Entry(order.rows[place], offset, order.severity(place), None if isnan(loss) else loss)
-        for offset, (place, loss) in enumerate(found)
-    ]
+    losses = _losses(session, began, asked.only) if asked.only.is_set else None
+    if losses is not None:
+        return _Ranking(began.evaluation_id, order, ranked(order, losses, places), losses)
+    return _Ranking(began.evaluation_id, order, range(len(order)) if places is None else places, order.losses)
 
 
 def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int] | None:
@@ -214,44 +253,21 @@ def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int
     return sorted(set.intersection(*chosen)) if chosen else None
 
 
-def _losses(
-    session: Session, ref: EvaluationRef, only: Filter, places: Sequence[int] | None
-) -> dict[int, float] | None:
+def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None:
     """
-    Largest loss of each gpu over the roofs that a filter takes, and the bandwidths that go with them.
+    Largest loss of each gpu over the roofs that a filter takes.
 
     None where the evaluation is so old that only the order over all roofs is kept.
     """
-    cohorts = {number: cohort_of(ref.body.cohorts[number]) for number in judged_cohorts(ref.body)}
-    taken = {number for number, cohort in cohorts.items() if only.takes_roof(cohort.roof)}
-    betas = {number for number, cohort in cohorts.items() if cohort.roof.kind == "memory"}
-    columns = columns_of(session, ref, taken | betas)
+    wanted = [
+        number
+        for number in judged_cohorts(ref.body)
+        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
+    ]
+    columns = columns_of(session, ref, wanted)
     if columns is None:
         return None
-    losses = {number: losses_in(number, column, ref.body, places) for number, column in columns.items()}
-    values = cohort_values(ref.body, {number: columns[number] for number in betas}, counted_only=False)
-    beta_losses = {cohorts[number]: losses[number] for number in betas}
-    worst: dict[int, float] = {}
-    for number in taken:
-        best = best_betas(cohorts[number], values) if cohorts[number].roof.kind == "compute" else None
-        for place, loss in losses[number].items():
-            beta = None if best is None else best(place)
-            own = loss if beta is None else max(loss, beta_losses[beta[0]][place])
-            worst[place] = max(own, worst.get(place, own))
-    return worst
-
-
-def _left(entries: list[_Entry], asked: ListRequest, began: EvaluationRef | None) -> list[_Entry]:
-    """What comes after the last gpu that was given, where that stood in this order or, where it is gone, would stand."""
-    position = asked.position
-    if position is None:
-        return entries
-    if position.severity is None or position.severity >= _NOT_EVALUATED:
-        return []
-    if position.offset is not None and began is not None and position.evaluation == began.evaluation_id:
-        return entries[position.offset + 1 :]
-    reached = position.severity, *_by_loss(position.loss)
-    return [entry for entry in entries if (entry.severity, *_by_loss(entry.loss)) > reached]
+    return worst_losses(ref.body, columns, only) if columns else [nan] * len(order_of(session, ref))
 
 
 def _by_loss(loss: float | None) -> tuple[bool, float]:
@@ -263,17 +279,17 @@ def _takes_unknown(asked: ListRequest) -> bool:
     return asked.states is None and asked.driver is None and asked.span.since is None and not asked.only.is_set
 
 
-def _unknown(session: Session, asked: ListRequest, began: EvaluationRef | None) -> list[_Entry]:
+def _unknown(session: Session, asked: ListRequest, ranking: _Ranking | None) -> list[_Entry]:
     """Gpus that the evaluation does not know, by id: new ones, and those that are retired."""
     there = gpu_rows_there(session, asked.device.id, asked.span, asked.where, is_past=asked.is_past)
-    known = {} if began is None else order_of(session, began).places
+    known = {} if ranking is None else ranking.order.places
     position = asked.position
     reached = position.name if position is not None and position.severity == _NOT_EVALUATED else ""
     found = sorted((gpu_id, row) for row, gpu_id in there.items() if row not in known and gpu_id > reached)
-    return [_Entry(row, 0, _NOT_EVALUATED, None, gpu_id=gpu_id) for gpu_id, row in found]
+    return [_Entry(row, 0, _NOT_EVALUATED, None, gpu_id) for gpu_id, row in found]
 
 
-def _position(entry: _Entry, asked: ListRequest, began: EvaluationRef | None) -> Position:
+def _position(entry: _Entry, asked: ListRequest, evaluation_id: int | None) -> Position:
     return Position(
         of_list=asked.of_list,
         as_of=asked.span.as_of,
@@ -282,7 +298,7 @@ def _position(entry: _Entry, asked: ListRequest, began: EvaluationRef | None) ->
         severity=entry.severity,
         loss=entry.loss,
         offset=entry.offset,
-        evaluation=None if began is None else began.evaluation_id,
+        evaluation=evaluation_id,
     )
 
 
@@ -326,11 +342,11 @@ def _roofs(
     return roofs if asked.span.since is None else measured_since(roofs, asked.span.since)
 
 
-def _drawn(session: Session, asked: ListRequest, ref: EvaluationRef, entries: Sequence[_Entry]) -> Drawn:
+def _drawn(session: Session, asked: ListRequest, ref: EvaluationRef, ranking: _Ranking) -> Drawn:
     """Gpus for the charts: all, or of many those that are accused, with quantiles for the others."""
-    is_complete = len(entries) <= MOST_DRAWN
-    accused = [entry for entry in entries[:_MOST_ACCUSED_DRAWN] if entry.severity < NOT_ACCUSED]
-    chosen = entries if is_complete else accused
+    count = len(ranking.places)
+    is_complete = count <= MOST_DRAWN
+    chosen = ranking.entries(0, MOST_DRAWN) if is_complete else ranking.accused(_MOST_ACCUSED_DRAWN)
     locations = locations_of_gpus(session, [entry.row for entry in chosen], asked.span, is_past=asked.is_past)
     gpus = _drawn_gpus(session, asked, ref, [locations[entry.row] for entry in chosen if entry.row in locations])
     figures = ref.body.figures
@@ -338,7 +354,7 @@ def _drawn(session: Session, asked: ListRequest, ref: EvaluationRef, entries: Se
     return Drawn(
         gpus=gpus,
         summaries=summaries_of(session, ref, gpu_ids=[gpu.location.gpu_id for gpu in gpus]),
-        listed=len(entries),
+        listed=count,
         is_complete=is_complete,
         quantiles=tuple(own for own in cohorts if asked.only.takes_roof(own.roof)),
     )

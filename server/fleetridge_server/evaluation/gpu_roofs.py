@@ -6,7 +6,7 @@ Pure: verdicts, readings of the reports behind them and figures in; roofs of gpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from math import isnan
 from typing import Protocol
 from uuid import UUID
@@ -110,16 +110,6 @@ def cohort_values(
         }
         for number, column in columns.items()
     }
-
-
-def losses_in(
-    number: int, column: CohortColumn, body: EvaluationBody, places: Sequence[int] | None
-) -> dict[int, float]:
-    """Loss of each gpu (or of those at some places) in one cohort, by its place in the order."""
-    medians = [band.median for band in body.cohorts[number].bands]
-    values, groups = column.values, column.groups
-    chosen: Iterable[int] = range(len(values)) if places is None else places
-    return {place: 1 - values[place] / medians[groups[place]] for place in chosen if values[place] == values[place]}  # noqa: PLR0124 # not nan
 
 
 def _compared(

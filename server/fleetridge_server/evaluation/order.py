@@ -28,6 +28,12 @@ NOT_ACCUSED = len(_ACCUSED)
 # Quick rather than small: losses and values hardly compress.
 _LEVEL = 1
 
+_SEVERITIES = bytes(
+    (_ACCUSED.index(STATES[number]) if STATES[number] in _ACCUSED else NOT_ACCUSED) if number < len(STATES) else 255
+    for number in range(256)
+)
+"""Severity of each state by its place in `STATES`; 255 stays 255."""
+
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
 
@@ -129,14 +135,11 @@ class FleetOrder:
         number = self.factor_names.index(factor)
         return self.levels[number][self.factors[number][place]]
 
-    def severity(self, place: int) -> int:
-        """How early a gpu comes."""
-        return severity(self.state(place), self.last_state(place))
-
-    def is_before(self, place: int, other: tuple[int, float | None]) -> bool:
-        """Whether a gpu comes before, or where, one of this severity and loss would stand."""
-        own, loss = self.severity(place), self.losses[place]
-        return (own, *_by_loss(None if isnan(loss) else loss)) <= (other[0], *_by_loss(other[1]))
+    @cached_property
+    def severities(self) -> Sequence[int]:
+        """How early each gpu comes: 0 for the worst state, `NOT_ACCUSED` for a gpu that nobody accuses."""
+        now, last = self.states.translate(_SEVERITIES), self.last_states.translate(_SEVERITIES)
+        return [a if b == _NO_STATE else b for a, b in zip(now, last, strict=True)]
 
 
 @dataclass(frozen=True)
