@@ -108,13 +108,14 @@ def _leveled(
 ) -> Iterator[tuple[Cohort, float, str]]:
     """Judged values of the gpus that are there, each with its cohort and level."""
     order, is_past = order_of(session, ref), query.as_of is not None
+    where = Where(None if span.simulated else query.cluster)
     wanted = [own for own in judged_cohorts(ref.body) if only.takes_roof(ref.body.cohorts[own].roof)]
-    there = gpu_rows_there(session, ref.device_id, span, Where(query.cluster), is_past=is_past)
+    there = gpu_rows_there(session, ref.device_id, span, where, is_past=is_past)
     places = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
     if query.by in FACTORS:
         levels = {place: order.level(query.by, place) for place in places}
     else:
-        of_gpu = _levels(session, query.by, locations_of_device(session, ref.device_id, span, Where(query.cluster)))
+        of_gpu = _levels(session, query.by, locations_of_device(session, ref.device_id, span, where))
         levels = {place: of_gpu[gpu_id] for place, gpu_id in places.items()}
     for cohort, values in cohort_values(ref.body, columns_of(session, ref, wanted) or {}).items():
         for place, value in values.items():

@@ -155,7 +155,7 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
             device=device,
             span=span,
             is_past=is_asked(query.as_of, position),
-            where=Where(query.cluster, query.node),
+            where=Where(None if span.simulated else query.cluster, query.node),
             only=only,
             states=states_of(query.verdict),
             driver=query.driver,

@@ -121,7 +121,7 @@ def _values(
     columns, order = columns_of(session, ref, wanted), order_of(session, ref)
     if columns is None:
         return {}, {}
-    where, is_past = Where(query.cluster), query.as_of is not None
+    where, is_past = Where(None if span.simulated else query.cluster), query.as_of is not None
     there = gpu_rows_there(session, ref.device_id, span, where, is_past=is_past)
     gpus = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
     return cohort_values(ref.body, columns), gpus
