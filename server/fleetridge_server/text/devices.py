@@ -117,7 +117,7 @@ def device_ridge(answer: DeviceRidge) -> str:
         lines(_too_few(answer)),
         _gpus(answer),
         verdicts.told(_named(answer.gpus)),
-        lines(_flagged(answer.gpus)),
+        lines([*_flagged(answer.gpus), *_waiting(answer.gpus)]),
         more_follows(answer.next, "gpus"),
     )
 
@@ -211,6 +211,13 @@ def _flagged(rows: Sequence[GpuRow]) -> list[str]:
         more = f" and {len(named) - _NAMED_GPUS} more" if len(named) > _NAMED_GPUS else ""
         sentences.append(f"{flag}: {', '.join(named[:_NAMED_GPUS])}{more}")
     return sentences
+
+
+def _waiting(rows: Sequence[GpuRow]) -> list[str]:
+    """Gpus that reported since the evaluation, whose numbers are those of before."""
+    named = [short_id(row.gpu_id) for row in rows if row.not_judged_yet is not None]
+    more = f" and {len(named) - _NAMED_GPUS} more" if len(named) > _NAMED_GPUS else ""
+    return [f"reported since, not judged yet: {', '.join(named[:_NAMED_GPUS])}{more}"] if named else []
 
 
 def _roof(ridge: FleetRidge) -> str:

@@ -58,7 +58,7 @@ def _identity(answer: GpuAnswer) -> list[tuple[str, str]]:
         ("memory", binary_size(answer.memory_bytes)),
         ("SMs", MISSING if answer.sm_count is None else str(answer.sm_count)),
         ("last seen", at(answer.last_seen)),
-        ("newest report", _latest(answer.latest)),
+        ("newest report", _latest(answer.latest) + (", not judged yet" if answer.not_judged_yet else "")),
         ("flags", ", ".join(answer.flags) or "none"),
     ]
 
