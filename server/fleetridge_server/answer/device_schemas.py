@@ -27,8 +27,8 @@ class GpuRow(Answer):
 
     `outcome` and `reason` are those of its newest report, measured or not; a gpu without a value is flagged
     `unmeasured`, for no data is neither good nor bad. `verdict` is null before the first evaluation.
-    All numbers are those of one evaluation (`evaluated_as_of`); `not_judged_yet` is the newest report since, of which it
-    knows nothing.
+    All numbers are those of one evaluation (`evaluated_as_of`); `not_judged_yet` is the newest report since, of which
+    it knows nothing.
     """
 
     gpu_id: str

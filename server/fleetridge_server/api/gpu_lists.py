@@ -173,7 +173,7 @@ class _Ranking:
         return [entry for entry in self.entries(0, most) if entry.severity < NOT_ACCUSED]
 
     def after(self, position: Position) -> int:
-        """Offset of the first gpu after one that was given, where that stood or, where its order is gone, would stand."""
+        """Offset of the first gpu after one that was given; where its order is gone, after where it would stand."""
         if position.severity is None or position.severity >= _NOT_EVALUATED:
             return len(self.places)
         if position.offset is not None and position.evaluation == self.evaluation_id:

@@ -39,9 +39,10 @@ def worst_losses(body: EvaluationBody, columns: Mapping[int, CohortColumn], only
 
 
 def ranked(order: FleetOrder, losses: Losses, places: Iterable[int] | None = None) -> list[int]:
-    """Places of the gpus that have a loss, or of some of them: accused ones first, then by loss, then as in the order."""
+    """Places of the gpus that have a loss, or of some of them: accused ones first, then by loss, then in order."""
     chosen = range(len(order)) if places is None else places
-    found = sorted([place for place in chosen if losses[place] == losses[place]], key=losses.__getitem__, reverse=True)  # noqa: PLR0124 # not nan
+    known = [place for place in chosen if losses[place] == losses[place]]  # not nan
+    found = sorted(known, key=losses.__getitem__, reverse=True)
     severities = order.severities
     parts: list[list[int]] = [[] for _ in range(NOT_ACCUSED + 1)]
     for place in found:

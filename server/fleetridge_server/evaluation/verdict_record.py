@@ -96,8 +96,8 @@ class Recorder:
         """
         self.evaluation, self.explanations, self.drifts = evaluation, explanations, drifts
         self.marks, self.references = marks, references
-        # A fleet has few groups and many gpus in each. A key is found by the ids of two objects, which a verdict that is
-        # held beside it keeps alive, so that no other object gets the same ids.
+        # A fleet has few groups and many gpus in each. A key is found by the ids of two objects, which a verdict that
+        # is held beside it keeps alive, so that no other object gets the same ids.
         self._keys: dict[tuple[int, int], tuple[str, Verdict]] = {}
         ordered = sorted(evaluation.cohorts, key=cohort_order)
         self._places = {id(cohort): place for place, cohort in enumerate(ordered)}

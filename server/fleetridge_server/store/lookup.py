@@ -65,7 +65,7 @@ def rows_of_gpus(session: Session, identities: Collection[str], *, device_id: in
         name: row for name, row in connection.execute(query.where(Gpu.device_id == device_id)) if name in identities
     }
     for chunk in in_chunks(sorted(set(identities) - rows.keys())):
-        rows |= {name: row for name, row in connection.execute(query.where(Gpu.identity.in_(chunk)))}
+        rows.update((name, row) for name, row in connection.execute(query.where(Gpu.identity.in_(chunk))))
     return rows
 
 

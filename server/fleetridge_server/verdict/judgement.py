@@ -59,7 +59,7 @@ class Yardstick:
         wide: whether the scale alone decides, as the cohort scatters too widely.
         levels: of the factors by which the cohort was split.
         of_faster_half: whether the median is that of the faster half, as the slower half is set apart (`halves`).
-        is_recent: whether anybody of the group was measured in the window; if not, old values are shown and judge nobody.
+        is_recent: whether anybody of the group was measured in the window; if not, old values judge nobody.
     """
 
     n: int
