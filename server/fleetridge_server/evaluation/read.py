@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from fleetridge_server.answer.evaluation_schemas import EvaluationBody
@@ -27,7 +27,7 @@ from fleetridge_server.evaluation.verdict_record import VerdictRecord, shown_ver
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
-from fleetridge_server.verdict.state import STATES, State
+from fleetridge_server.verdict.state import STATES, UNUSABLE, State
 
 # An evaluation answers for the time after it until the next, which comes within the hour; after a day and a half
 # without one nobody evaluated, and what was said says nothing.
@@ -346,7 +346,12 @@ def _said_by(ref: EvaluationRef, *only: ColumnElement[bool]) -> list[ColumnEleme
 def _in_one_of(ref: EvaluationRef, states: Collection[str]) -> ColumnElement[bool]:
     """Whether a gpu is in one of some states, or was when it was last measured."""
     row = _verdict_rows(ref)
-    return or_(row.state.in_(states), row.last_state.in_(states))
+    found = or_(row.state.in_(states), row.last_state.in_(states))
+    if not ref.is_current:
+        return found
+    # By rank, which there is an index of; only states that keep what was said before have a last one.
+    ranks = [rank for rank, state in enumerate(STATES) if state in states or state in UNUSABLE]
+    return and_(CurrentVerdict.state_rank.in_(ranks), found)
 
 
 def _newest_of_series(session: Session, device_ids: Collection[int], *, simulated: bool) -> dict[int, int]:
