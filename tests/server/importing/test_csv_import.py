@@ -11,7 +11,7 @@ from fleetridge_server.importing.csv_import import Import, Tally, report_of
 from fleetridge_server.importing.csv_lines import BadRow
 from fleetridge_server.importing.csv_rows import Row
 from fleetridge_server.ingest.intake import unpacked
-from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report, Roof
+from fleetridge_server.store.models import Device, Document, Gpu, Node, Report, Roof
 from support.csv_fleet import HEADER, survey
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 from fleetridge_server.access.token_text import sha256_of
 from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report
+from fleetridge_server.store.models import Device, Document, Gpu, Node, Report
 from fleetridge_server.store.quarantine import move_some, quarantine_token, release_token
 from fleetridge_server.store.tokens import NewToken, add_token
 from fleetridge_server.store.writing import write_reports
@@ -83,7 +83,6 @@ def told(database: Database) -> dict[str, Any]:
         return {
             "gpus": {row.identity: shown(row) for row in session.scalars(select(Gpu).where(~Gpu.quarantined))},
             "nodes": {nodes[row.id]: shown(row) for row in session.scalars(select(Node).where(~Node.quarantined))},
-            "values": sorted((shown(row) for row in session.scalars(select(GpuRoof))), key=str),
             "conflicts": {
                 row.id: row.conflict_from for row in session.scalars(select(Report).where(~Report.quarantined))
             },
