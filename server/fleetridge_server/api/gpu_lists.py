@@ -140,10 +140,10 @@ class GpuList:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A gpu to list: its row, where it stands in the list, and by what; its id where no evaluation knows it."""
+    """A gpu to list: its row, its place in the order, and by what it stands there; its id where it has no place."""
 
     row: int
-    offset: int
+    place: int
     severity: int
     loss: float | None
     gpu_id: str = ""
@@ -159,9 +159,9 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
     began = None if ref is None else _began(session, asked, ref)
     entries = [] if began is None else _entries(session, asked, began)
-    left = _left(entries, asked, began)
+    left = [] if began is None else _left(entries, asked, began)
     if len(left) <= asked.limit and _takes_unknown(asked):
-        left += _unknown(session, asked, began)
+        left = [*left, *_unknown(session, asked, began)]
     shown, following = page(left, asked.limit, lambda entry: _position(entry, asked, began))
     figures = None if ref is None else ref.body.figures
     ridges, bandwidths = ((), ()) if figures is None else filtered_figures(figures, asked.only)
@@ -175,12 +175,18 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
     )
 
 
-def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> EvaluationRef:
-    """The evaluation under which a list began, as long as that is kept; the list goes on in its order."""
-    evaluation_id = None if asked.position is None else asked.position.evaluation
-    if evaluation_id is None or evaluation_id == ref.evaluation_id or ref.unstored is not None:
+def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> EvaluationRef | None:
+    """
+    The evaluation under which a list began, as long as that is kept; the list goes on in its order.
+
+    None where it began before the first one.
+    """
+    position = asked.position
+    if position is None or ref.unstored is not None or position.evaluation == ref.evaluation_id:
         return ref
-    return stored_evaluation(session, evaluation_id, ref) or ref
+    if position.evaluation is None:
+        return None if position.severity == _NOT_EVALUATED else ref
+    return stored_evaluation(session, position.evaluation, ref) or ref
 
 
 def _entries(session: Session, asked: ListRequest, began: EvaluationRef) -> list[_Entry]:
@@ -193,8 +199,7 @@ def _entries(session: Session, asked: ListRequest, began: EvaluationRef) -> list
     else:
         found = sorted(losses.items(), key=lambda own: (order.severity(own[0]), -own[1], own[0]))
     return [
-        _Entry(order.rows[place], offset, order.severity(place), None if isnan(loss) else loss)
-        for offset, (place, loss) in enumerate(found)
+        _Entry(order.rows[place], place, order.severity(place), None if isnan(loss) else loss) for place, loss in found
     ]
 
 
@@ -241,17 +246,24 @@ def _losses(
     return worst
 
 
-def _left(entries: list[_Entry], asked: ListRequest, began: EvaluationRef | None) -> list[_Entry]:
+def _left(entries: list[_Entry], asked: ListRequest, began: EvaluationRef) -> list[_Entry]:
     """What comes after the last gpu that was given, where that stood in this order or, where it is gone, would stand."""
     position = asked.position
     if position is None:
         return entries
     if position.severity is None or position.severity >= _NOT_EVALUATED:
         return []
-    if position.offset is not None and began is not None and position.evaluation == began.evaluation_id:
-        return entries[position.offset + 1 :]
-    reached = position.severity, *_by_loss(position.loss)
-    return [entry for entry in entries if (entry.severity, *_by_loss(entry.loss)) > reached]
+    rank = position.severity, *_by_loss(position.loss)
+    place = position.place
+    if position.evaluation != began.evaluation_id:
+        # Of gpus that are equally bad those after it; where it is not among them any more all, sooner again than never.
+        place = next((own.place for own in entries if str(own.row) == position.name and _rank(own) == rank), None)
+    reached = *rank, -1 if place is None else place
+    return [entry for entry in entries if (*_rank(entry), entry.place) > reached]
+
+
+def _rank(entry: _Entry) -> tuple[int, bool, float]:
+    return entry.severity, *_by_loss(entry.loss)
 
 
 def _by_loss(loss: float | None) -> tuple[bool, float]:
@@ -281,7 +293,7 @@ def _position(entry: _Entry, asked: ListRequest, began: EvaluationRef | None) ->
         name=entry.gpu_id or str(entry.row),
         severity=entry.severity,
         loss=entry.loss,
-        offset=entry.offset,
+        place=entry.place,
         evaluation=None if began is None else began.evaluation_id,
     )
 

@@ -202,7 +202,7 @@ def test_whoever_is_interrupted_goes_on_with_the_rest(database: Database) -> Non
         move_some(session, BAD, after_gpu=0, at=NOON)
 
     assert 0 < move(database, BAD) < 12
-    assert told(database) == {"gpus": {}, "nodes": {}, "values": [], "conflicts": {}}
+    assert told(database) == {"gpus": {}, "nodes": {}, "conflicts": {}}
 
 
 def test_a_dropped_document_takes_no_knowledge_away(database: Database) -> None:
@@ -246,4 +246,4 @@ def test_no_report_slips_past_a_quarantine_that_begins_while_it_is_stored(databa
     with database.reading() as session:
         flags = list(session.scalars(select(Report.quarantined)))
     assert flags == [True] * total
-    assert told(database) == {"gpus": {}, "nodes": {}, "values": [], "conflicts": {}}
+    assert told(database) == {"gpus": {}, "nodes": {}, "conflicts": {}}
