@@ -26,7 +26,7 @@ from fleetridge_server.evaluation.gpu_roofs import (
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder
+from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder, microseconds
 from fleetridge_server.evaluation.read import (
     DatedVerdict,
     EvaluationRef,
@@ -214,7 +214,7 @@ def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int
         there = gpu_rows_there(session, asked.device.id, asked.span, asked.where, is_past=asked.is_past)
         chosen.append({order.places[row] for row in there if row in order.places})
     if asked.span.since is not None:
-        since = asked.span.since.timestamp()
+        since = microseconds(asked.span.since)
         chosen.append({place for place, at in enumerate(order.measured_at) if at >= since})
     return sorted(set.intersection(*chosen)) if chosen else None
 
@@ -309,7 +309,7 @@ def _shown(
     summaries = summaries_of(session, ref, gpu_ids=gpu_ids) if ref is not None and only_states else {}
     reports = readings_of(session, {report for own in said.values() for report in newest_reports(own.verdict)})
     waiting = [] if asked.is_past and ref is not None and ref.unstored is not None else [*locations.values()]
-    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.as_of)
+    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, asked.span.as_of)
     return tuple(
         ListedGpu(
             location=locations[row],

@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from math import isnan, nan
 
@@ -31,6 +32,13 @@ _LEVEL = 1
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def microseconds(at: datetime) -> int:
+    """A time as `OrderedGpu` has it."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
 
 def severity(state: State, last_state: State | None) -> int:
     """How early a gpu comes by what is said of it, or was when it was last measured."""
@@ -46,7 +54,7 @@ class OrderedGpu:
     Attributes:
         row: of the gpu in its table.
         loss: largest over its judged roofs, as a fraction; None where it has no value.
-        measured_at: ordering time of its newest run, in seconds since 1970; 0 where there is none.
+        measured_at: ordering time of its newest run, in µs since 1970; 0 where there is none.
         factors: what its newest run says of each factor, as people write it.
     """
 
@@ -132,11 +140,6 @@ class FleetOrder:
     def severity(self, place: int) -> int:
         """How early a gpu comes."""
         return severity(self.state(place), self.last_state(place))
-
-    def is_before(self, place: int, other: tuple[int, float | None]) -> bool:
-        """Whether a gpu comes before, or where, one of this severity and loss would stand."""
-        own, loss = self.severity(place), self.losses[place]
-        return (own, *_by_loss(None if isnan(loss) else loss)) <= (other[0], *_by_loss(other[1]))
 
 
 @dataclass(frozen=True)
