@@ -21,7 +21,7 @@ def medians(answer: Any) -> dict[tuple[str, int], float]:
 def test_names_that_changed_with_the_driver_are_one_group(client: AppClient) -> None:
     """FR-017: three spellings of one card, three reports each; the raw names stay visible."""
     names = ["Tesla V100-SXM2-16GB", "NVIDIA V100-SXM2-16GB", "V100-SXM2-16GB"]
-    post(
+    post_judged(
         client, [make_report(gpu__device=name, gpu__uuid=f"GPU-{n + 1}") for n, name in enumerate(names) for _ in "123"]
     )
 
@@ -201,7 +201,7 @@ def test_a_node_that_lost_its_gpus_is_unmeasured(client: AppClient, reason: str)
 def test_float32_with_tf32_on_and_off_are_two_groups(client: AppClient) -> None:
     """FR-059, FR-060: 19.5 or 156 TFLOP/s by the default of a version; unknown is a third group."""
     switches: list[tuple[bool | None, float]] = [(True, 120.0), (False, 19.0), (None, 110.0)]
-    post(
+    post_judged(
         client,
         [
             make_report(
@@ -325,7 +325,7 @@ def test_a_node_that_is_slow_as_a_whole_is_seen(client: AppClient) -> None:
     """FR-098: peers are the whole fleet, not the node."""
     for node in range(10):
         factor = 0.88 if node == 3 else 1.0
-        post(
+        post_judged(
             client,
             [
                 make_report(gpu__uuid=f"GPU-{node}-{n}", node__name=f"n{node}", pi_tflops=845.0 * factor)

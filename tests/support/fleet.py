@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from support.app_client import AppClient
@@ -24,12 +24,13 @@ def post(client: AppClient, reports: Iterable[dict[str, Any]], *, sent_at: str |
 
 def post_judged(client: AppClient, reports: Sequence[dict[str, Any]], *, sent_at: str | None = None) -> None:
     """
-    Post some reports in one call, and have all devices judged an hour after the newest of them.
+    Post some reports in one call, and have all devices judged an hour after the newest of them, or now.
 
     Made-up gpus are judged where the reports are of such.
     """
     post(client, reports, sent_at=sent_at)
-    at = max(datetime.fromisoformat(own["measured_to"]) for own in reports) + HOUR
+    newest = max(datetime.fromisoformat(own["measured_to"]) for own in reports)
+    at = min(newest + HOUR, datetime.now(timezone.utc))
     evaluate(client.database_url, at=at)
     if any(own["node"]["cluster"] == "simulated" for own in reports):
         evaluate(client.database_url, simulated=True, at=at)

@@ -46,7 +46,7 @@ def test_a_gpus_ridge_has_pi_beta_and_their_ratio(client: AppClient) -> None:
 def test_the_fleets_ridge_is_the_distribution_of_the_gpus_ridges(client: AppClient) -> None:
     """Not the ratio of two medians."""
     rates = [(100.0, 1000.0), (200.0, 4000.0), (300.0, 1500.0)]
-    post(
+    post_judged(
         client, [make_report(gpu__uuid=f"GPU-a{n}", pi_tflops=pi, beta_gbps=beta) for n, (pi, beta) in enumerate(rates)]
     )
 
@@ -79,7 +79,7 @@ def test_the_best_of_a_search_is_shown_and_not_compared(client: AppClient) -> No
 def test_only_the_newest_three_reports_count(client: AppClient) -> None:
     """The median of three, whatever came before."""
     rates = [500.0, 510.0, 840.0, 850.0, 845.0]
-    post(
+    post_judged(
         client,
         [
             make_report(

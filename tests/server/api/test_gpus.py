@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from support.app_client import AppClient
+from support.evaluated import evaluate
 from support.fleet import AS_TEXT, fleet, post, post_judged, read
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
@@ -162,6 +163,7 @@ def test_its_age_is_told_by_our_clock(client: AppClient) -> None:
     an_hour_behind = now - timedelta(hours=1)
     stamp = an_hour_behind.isoformat()
     post_judged(client, [make_report(measured_from=stamp, measured_to=stamp)], sent_at=stamp)
+    evaluate(client.database_url)
 
     [found] = read(client, "/gpus/GPU-00000001")["ridges"]
 

@@ -109,7 +109,7 @@ def test_a_dtype_whose_size_is_not_known_is_left_out(client: AppClient) -> None:
 
 def test_made_up_gpus_are_placed_only_where_asked_for(fleet_client: AppClient) -> None:
     """And then alone; a cluster has its own spread."""
-    post(fleet_client, runs("s01", [600.0] * 4, node__cluster="simulated"))
+    post_judged(fleet_client, runs("s01", [600.0] * 4, node__cluster="simulated"))
 
     assert read(fleet_client, URL)["ridges"][0]["gpus"] == 4
     assert read(fleet_client, URL, cluster="simulated")["ridges"][0]["pi_tflops"]["median"] == 600.0

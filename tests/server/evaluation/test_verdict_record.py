@@ -83,11 +83,15 @@ LOSSES = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.09, 0.3, 1e-9]), min_s
 
 
 def marked_fleet(losses: Sequence[float], days: int, mark: Mark | None) -> Fleet:
-    """Gpus with some losses that were measured every day, with links, drifts and a mark."""
+    """Gpus that lost some part half way, with the driver of then, and were measured every day; with links and a mark."""
     reports = [
-        replace(own, roofs={**own.roofs, H2D: reading(50.0 * (1 - loss))})
+        replace(
+            own, roofs={**own.roofs, H2D: reading(50.0 * (1 - loss))}, factors=Factors(driver=str(day >= days // 2))
+        )
         for place, loss in enumerate(losses)
-        for own in series(f"gpu-{place}", [800.0 * (1 - loss)] * days)
+        for day, own in enumerate(
+            series(f"gpu-{place}", [800.0 * (1 - loss * (day >= days // 2)) for day in range(days)])
+        )
     ]
     drifts = {gpu_id: gpu_drifts(own, {}) for gpu_id, own in by_gpu(reports, AS_OF).items()}
     return Fleet(reports, drifts=drifts, marks=[] if mark is None else [mark])

@@ -47,14 +47,14 @@ def times_of_verdicts(fleet: Fleet) -> set[datetime]:
 
 
 def test_the_first_evaluation_by_a_right_clock_stands(fleet: Fleet) -> None:
-    """In the place of the one as of a time that has not come."""
+    """In the place of the one as of a time that has not come; the one before stays."""
     evaluated_ahead(fleet)
 
     saved = fleet.evaluate()
 
     assert saved.redated == NOON + YEARS
     assert fleet.states()["GPU-2"] == "outlier"
-    assert [body.as_of for body in fleet.bodies()] == [RIGHT]
+    assert [body.as_of for body in fleet.bodies()] == [NOON + HOUR, RIGHT]
 
 
 def test_what_was_told_stays_in_its_order_and_nothing_is_from_the_future(fleet: Fleet) -> None:
