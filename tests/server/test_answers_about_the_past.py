@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import gpu_ids, post, read, ridge
+from support.fleet import gpu_ids, post, post_judged, read, ridge
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
 PAGES: tuple[tuple[str, dict[str, str]], ...] = (
@@ -71,7 +71,7 @@ def test_a_failure_that_knows_only_the_uuid_leaves_the_gpu_in_its_device(client:
     """Its row tells of the failure, and its figures stay."""
     post(client, [make_report()])
     failed = make_skipped_report("crashed", outcome="failed", gpu={"uuid": "GPU-00000001"}, **at(3))
-    post(client, [failed])
+    post_judged(client, [failed])
 
     [row] = ridge(client)["gpus"]
     gpu = read(client, "/gpus/GPU-00000001")
@@ -130,7 +130,7 @@ def test_of_reports_from_the_future_the_one_measured_last_is_the_newest(
     ]
     falling_ids = sorted((report["report_id"] for report in reports), reverse=True)
     reports = [report | {"report_id": report_id} for report, report_id in zip(reports, falling_ids, strict=True)]
-    post(client, [reports[place] for place in order])
+    post_judged(client, [reports[place] for place in order])
 
     gpu, node = read(client, "/gpus/GPU-00000001"), read(client, "/nodes/node-01")
 

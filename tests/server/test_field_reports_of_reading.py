@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import fleet, gpu_ids, post, read, ridge
+from support.fleet import fleet, gpu_ids, post, post_judged, read, ridge
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
 
@@ -21,7 +21,7 @@ def medians(answer: Any) -> dict[tuple[str, int], float]:
 def test_names_that_changed_with_the_driver_are_one_group(client: AppClient) -> None:
     """FR-017: three spellings of one card, three reports each; the raw names stay visible."""
     names = ["Tesla V100-SXM2-16GB", "NVIDIA V100-SXM2-16GB", "V100-SXM2-16GB"]
-    post(
+    post_judged(
         client, [make_report(gpu__device=name, gpu__uuid=f"GPU-{n + 1}") for n, name in enumerate(names) for _ in "123"]
     )
 
@@ -33,7 +33,7 @@ def test_names_that_changed_with_the_driver_are_one_group(client: AppClient) -> 
 @pytest.mark.parametrize("name", ["NVIDIA Z999 1TB", "NVIDIA H100 80GB HBM3 Turbo"])
 def test_a_model_without_table_entry_still_gets_fleet_comparison(client: AppClient, name: str) -> None:
     """FR-018: what is published stays unknown, never a wrong default."""
-    post(client, fleet([845.0, 845.0, 845.0, 700.0], gpu__device=name))
+    post_judged(client, fleet([845.0, 845.0, 845.0, 700.0], gpu__device=name))
 
     answer = ridge(client, quote(name))
 
@@ -44,7 +44,7 @@ def test_a_model_without_table_entry_still_gets_fleet_comparison(client: AppClie
 
 def test_the_common_sxm_name_of_an_h100_is_known(client: AppClient) -> None:
     """FR-018: tables that know only "NVIDIA H100" fall back silently."""
-    post(client, fleet([700.0] * 4, gpu__device="NVIDIA H100 80GB HBM3"))
+    post_judged(client, fleet([700.0] * 4, gpu__device="NVIDIA H100 80GB HBM3"))
 
     published = ridge(client, "NVIDIA%20H100%2080GB%20HBM3")["ridges"][0]["published"]
 
@@ -103,7 +103,7 @@ def test_long_identities_are_kept_whole(client: AppClient) -> None:
 def test_pcie_and_sxm_variants_are_separate_groups(client: AppClient) -> None:
     """FR-029: 1,630 GB/s is healthy for the one and would be half of the other."""
     for name, beta in (("NVIDIA H100 PCIe", 1630.0), ("NVIDIA H100 80GB HBM3", 3000.0)):
-        post(client, fleet([500.0] * 4, gpu__device=name, beta_gbps=beta, node__name=name, gpu__uuid=None))
+        post_judged(client, fleet([500.0] * 4, gpu__device=name, beta_gbps=beta, node__name=name, gpu__uuid=None))
 
     devices = {device["name"]: device for device in read(client, "/devices")["devices"]}
 
@@ -116,7 +116,7 @@ def test_pcie_and_sxm_variants_are_separate_groups(client: AppClient) -> None:
 
 def test_a_mig_slice_is_not_compared_with_whole_cards(client: AppClient) -> None:
     """FR-031: pi a seventh, beta an eighth, and nothing wrong."""
-    post(client, fleet([280.0] * 4, gpu__device="NVIDIA A100-SXM4-40GB", beta_gbps=1400.0))
+    post_judged(client, fleet([280.0] * 4, gpu__device="NVIDIA A100-SXM4-40GB", beta_gbps=1400.0))
     slice_of_it = make_report(
         gpu__device="NVIDIA A100-SXM4-40GB",
         gpu__uuid="MIG-1",
@@ -125,7 +125,7 @@ def test_a_mig_slice_is_not_compared_with_whole_cards(client: AppClient) -> None
         pi_tflops=40.0,
         beta_gbps=175.0,
     )
-    post(client, [slice_of_it])
+    post_judged(client, [slice_of_it])
 
     answer = ridge(client, "A100-SXM4-40GB")
 
@@ -152,7 +152,9 @@ def test_partitions_of_a_card_are_not_compared_with_whole_ones(client: AppClient
             for n in range(64)
         ],
     )
-    post(client, fleet([650.0] * 8, gpu__device=name, gpu__partition="SPX/NPS1", gpu__sm_count=304, node__name="n2"))
+    post_judged(
+        client, fleet([650.0] * 8, gpu__device=name, gpu__partition="SPX/NPS1", gpu__sm_count=304, node__name="n2")
+    )
 
     answer = ridge(client, quote(name), limit=100)
 
@@ -164,8 +166,8 @@ def test_partitions_of_a_card_are_not_compared_with_whole_ones(client: AppClient
 def test_a_contended_result_moves_no_median(client: AppClient) -> None:
     """FR-040: another process used the gpu; the gpu keeps its figure of before."""
     later = {"measured_from": "2026-11-21T02:00:00Z", "measured_to": "2026-11-21T02:01:00Z"}
-    post(client, fleet([845.0] * 4))
-    post(client, fleet([250.0] * 3, evidence__contended=True, evidence__other_processes=1, **later))
+    post_judged(client, fleet([845.0] * 4))
+    post_judged(client, fleet([250.0] * 3, evidence__contended=True, evidence__other_processes=1, **later))
 
     answer = ridge(client)
 
@@ -199,7 +201,7 @@ def test_a_node_that_lost_its_gpus_is_unmeasured(client: AppClient, reason: str)
 def test_float32_with_tf32_on_and_off_are_two_groups(client: AppClient) -> None:
     """FR-059, FR-060: 19.5 or 156 TFLOP/s by the default of a version; unknown is a third group."""
     switches: list[tuple[bool | None, float]] = [(True, 120.0), (False, 19.0), (None, 110.0)]
-    post(
+    post_judged(
         client,
         [
             make_report(
@@ -220,8 +222,8 @@ def test_float32_with_tf32_on_and_off_are_two_groups(client: AppClient) -> None:
 
 def test_runs_with_another_fill_are_not_mixed_in(client: AppClient) -> None:
     """FR-061: zeros draw less power and run up to 15 % faster."""
-    post(client, fleet([660.0] * 8))
-    post(client, [make_report(gpu__uuid="GPU-z", pi_tflops=750.0, sweep__fill="zeros")])
+    post_judged(client, fleet([660.0] * 8))
+    post_judged(client, [make_report(gpu__uuid="GPU-z", pi_tflops=750.0, sweep__fill="zeros")])
 
     answer = ridge(client)
 
@@ -231,7 +233,7 @@ def test_runs_with_another_fill_are_not_mixed_in(client: AppClient) -> None:
 
 def test_a_whole_model_below_its_datasheet_accuses_nobody(client: AppClient) -> None:
     """FR-065: 1.1 of 4.8 TB/s on all eight is said of the model."""
-    post(client, fleet([500.0] * 8, beta_gbps=1116.0))
+    post_judged(client, fleet([500.0] * 8, beta_gbps=1116.0))
 
     answer = ridge(client)
 
@@ -252,10 +254,10 @@ def test_a_name_with_slashes_is_read_back_by_its_address(client: AppClient) -> N
 def test_a_clock_that_runs_ahead_is_not_newest_for_ever(client: AppClient, ahead: timedelta) -> None:
     """FR-078: the next report of an honest clock is newer, and the wrong one is flagged."""
     wrong = (datetime.now(timezone.utc) + ahead).isoformat()
-    post(client, [make_report(pi_tflops=100.0, measured_from=wrong, measured_to=wrong)])
+    post_judged(client, [make_report(pi_tflops=100.0, measured_from=wrong, measured_to=wrong)])
     [flagged] = ridge(client)["gpus"]
     right = datetime.now(timezone.utc).isoformat()
-    post(client, [make_report(pi_tflops=845.0, measured_from=right, measured_to=right)])
+    post_judged(client, [make_report(pi_tflops=845.0, measured_from=right, measured_to=right)])
 
     gpu = read(client, "/gpus/GPU-00000001")
 
@@ -267,7 +269,7 @@ def test_a_clock_that_runs_ahead_is_not_newest_for_ever(client: AppClient, ahead
 def test_some_minutes_of_drift_are_no_matter(client: AppClient) -> None:
     """FR-079: two minutes ahead."""
     moment = (datetime.now(timezone.utc) + timedelta(minutes=2)).isoformat()
-    post(client, [make_report(measured_from=moment, measured_to=moment)])
+    post_judged(client, [make_report(measured_from=moment, measured_to=moment)])
 
     assert ridge(client)["gpus"][0]["flags"] == []
 
@@ -290,7 +292,9 @@ def test_times_with_and_without_a_zone_sort_together(client: AppClient) -> None:
 def test_a_gpu_keeps_one_history_over_restarts_of_its_pod(client: AppClient) -> None:
     """FR-082: the host's name changed; the latest is shown, and both count once more than an hour lies between."""
     hosts = [("agent-abcde", "2026-11-20T01:00:00Z"), ("agent-fghij", "2026-11-20T03:00:00Z")]
-    post(client, [make_report(node__name=host, measured_from=at, measured_to=at) for host, at in reversed(hosts)])
+    post_judged(
+        client, [make_report(node__name=host, measured_from=at, measured_to=at) for host, at in reversed(hosts)]
+    )
 
     [row] = ridge(client)["gpus"]
 
@@ -321,7 +325,7 @@ def test_a_node_that_is_slow_as_a_whole_is_seen(client: AppClient) -> None:
     """FR-098: peers are the whole fleet, not the node."""
     for node in range(10):
         factor = 0.88 if node == 3 else 1.0
-        post(
+        post_judged(
             client,
             [
                 make_report(gpu__uuid=f"GPU-{node}-{n}", node__name=f"n{node}", pi_tflops=845.0 * factor)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class AppClient:
-    """Sends requests to one application; any number of threads may share it."""
+    """Sends requests to one application on a database; any number of threads may share it."""
 
-    def __init__(self, portal: BlockingPortal, client: httpx.AsyncClient) -> None:
+    def __init__(self, portal: BlockingPortal, client: httpx.AsyncClient, database_url: str) -> None:
         self._portal = portal
         self._client = client
+        self.database_url = database_url
 
     def request(self, method: str, url: str, **arguments: Any) -> httpx.Response:
         """Answer to any request; arguments as those of `httpx.request`."""
@@ -51,4 +52,4 @@ def app_client(database_url: str, **settings: Any) -> Iterator[AppClient]:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.router.lifespan_context(app)):
         client = httpx.AsyncClient(transport=transport, base_url="http://server")
         with portal.wrap_async_context_manager(client):
-            yield AppClient(portal, client)
+            yield AppClient(portal, client, database_url)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from support.app_client import AppClient
+from support.evaluated import HOUR, evaluate
 from support.reports import make_report
 
 AS_TEXT = {"accept": "text/plain"}
@@ -18,6 +20,20 @@ def post(client: AppClient, reports: Iterable[dict[str, Any]], *, sent_at: str |
     assert answer.status_code == 200, answer.text
     refused = [result for result in answer.json()["results"] if result["outcome"] != "created"]
     assert not refused, refused
+
+
+def post_judged(client: AppClient, reports: Sequence[dict[str, Any]], *, sent_at: str | None = None) -> None:
+    """
+    Post some reports in one call, and have all devices judged an hour after the newest of them, or now.
+
+    Made-up gpus are judged where the reports are of such.
+    """
+    post(client, reports, sent_at=sent_at)
+    newest = max(datetime.fromisoformat(own["measured_to"]) for own in reports)
+    at = min(newest + HOUR, datetime.now(timezone.utc))
+    evaluate(client.database_url, at=at)
+    if any(own["node"]["cluster"] == "simulated" for own in reports):
+        evaluate(client.database_url, simulated=True, at=at)
 
 
 def fleet(pis_tflops: Sequence[float], **changes: Any) -> list[dict[str, Any]]:

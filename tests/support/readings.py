@@ -1,13 +1,12 @@
-"""Readings of roofs for tests of the comparison, complete by default."""
+"""Values of gpus for tests of the comparison, complete by default."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from fleetridge.report import RoofKey
-from fleetridge_server.compare.cohort import Cohort, Conditions, Reading
+from fleetridge_server.compare.cohort import Cohort, Conditions, GpuValue, Reading
 
 START = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -24,18 +23,10 @@ STANDARD = Conditions(
 )
 
 
-def reading(
-    gpu_id: str,
-    value: float,
-    *,
-    day: int = 0,
-    roof: RoofKey = PI,
-    conditions: Conditions = STANDARD,
-    report: int = 0,
-    **figures: Any,
-) -> Reading:
-    """A reading some days after START; `report` tells reports of one gpu and day apart."""
+def gpu_value(
+    gpu_id: str, value: float, *, day: int = 0, roof: RoofKey = PI, conditions: Conditions = STANDARD
+) -> GpuValue:
+    """What a gpu counts for by a report some days after START."""
     moment = START + timedelta(days=day)
-    fields = {"ordered_at": moment, "measured_to": moment, **figures}
-    report_id = uuid5(NAMESPACE_OID, f"{gpu_id} {day} {report}")
-    return Reading(gpu_id=gpu_id, report_id=report_id, cohort=Cohort(roof, conditions), value=value, **fields)
+    newest = Reading(uuid5(NAMESPACE_OID, f"{gpu_id} {day}"), moment, value, measured_to=moment)
+    return GpuValue(gpu_id, Cohort(roof, conditions), value, newest=newest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from fleetridge_server.answer.evaluated_schemas import VerdictShown
@@ -103,5 +103,5 @@ def _without_gpus(device: str, asked: datetime | None) -> str:
 
 
 def _remedy(device: str, asked: datetime) -> str:
-    time = asked.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = asked.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
     return f"run `fleetridge-server evaluate --device {device} --as-of {time}`, which stores one, and ask again"

@@ -116,7 +116,7 @@ def _leveled(
         levels = {place: order.level(query.by, place) for place in places}
     else:
         of_gpu = _levels(session, query.by, locations_of_device(session, ref.device_id, span, where))
-        levels = {place: of_gpu[gpu_id] for place, gpu_id in places.items()}
+        levels = {place: of_gpu[gpu_id] for place, gpu_id in places.items() if gpu_id in of_gpu}
     for cohort, values in cohort_values(ref.body, columns_of(session, ref, wanted) or {}).items():
         for place, value in values.items():
             if place in levels:

@@ -23,7 +23,16 @@ from fleetridge_server.api.filters import VerdictFilter, states_of
 from fleetridge_server.api.gpu_lists import GpuList, ListedGpu, ListRequest, gpu_list
 from fleetridge_server.api.naming import named, the_device
 from fleetridge_server.api.negotiation import answered, documented, problems_of
-from fleetridge_server.api.paging import PageQuery, Position, is_asked, list_id, moment, page, position_after
+from fleetridge_server.api.paging import (
+    PageQuery,
+    Position,
+    is_asked,
+    list_id,
+    moment,
+    not_of_this_list,
+    page,
+    position_after,
+)
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
@@ -147,6 +156,8 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
     """
     this_list = list_id(f"/devices/{name}/ridge", query)
     position = position_after(query.after, this_list)
+    if position is not None and query.as_of is not None and (query.as_of != position.as_of or not position.asked):
+        raise not_of_this_list()
     span = Span(moment(query.as_of, position), query.since, simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
     with database.reading() as session:

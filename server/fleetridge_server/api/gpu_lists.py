@@ -25,7 +25,7 @@ from fleetridge_server.evaluation.gpu_roofs import (
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder
+from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder, microseconds
 from fleetridge_server.evaluation.ranking import Losses, ranked, worst_losses
 from fleetridge_server.evaluation.read import (
     DatedVerdict,
@@ -139,10 +139,10 @@ class GpuList:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A gpu to list: its row, where it stands in the list, and by what; its id where no evaluation knows it."""
+    """A gpu to list: its row, its place in the order, and by what it stands there; its id where it has no place."""
 
     row: int
-    offset: int
+    place: int
     severity: int
     loss: float | None
     gpu_id: str = ""
@@ -176,19 +176,32 @@ class _Ranking:
         """Offset of the first gpu after one that was given; where its order is gone, after where it would stand."""
         if position.severity is None or position.severity >= _NOT_EVALUATED:
             return len(self.places)
-        if position.offset is not None and position.evaluation == self.evaluation_id:
-            return position.offset + 1
-        reached = position.severity, *_by_loss(position.loss)
-        return bisect_right(range(len(self.places)), reached, key=self._rank)
+        rank, place = (position.severity, *_by_loss(position.loss)), position.place
+        if position.evaluation != self.evaluation_id:
+            place = self._place_of(position.name, rank)
+        return bisect_right(range(len(self.places)), (rank, -1 if place is None else place), key=self._rank)
+
+    def _place_of(self, name: str, rank: tuple[int, bool, float]) -> int | None:
+        """
+        Place of a gpu that still has this rank in another order.
+
+        Of gpus that are equally bad those after it come next; where it is not among them any more all do, sooner again
+        than never.
+        """
+        place = self.order.places.get(int(name)) if name.isdecimal() else None
+        if place is None or isnan(self.losses[place]):
+            return None
+        own = self.order.severities[place], *_by_loss(self.losses[place])
+        return place if own == rank else None
 
     def _entry(self, offset: int) -> _Entry:
         place = self.places[offset]
         loss = self.losses[place]
-        return _Entry(self.order.rows[place], offset, self.order.severities[place], None if isnan(loss) else loss)
+        return _Entry(self.order.rows[place], place, self.order.severities[place], None if isnan(loss) else loss)
 
-    def _rank(self, offset: int) -> tuple[int, bool, float]:
+    def _rank(self, offset: int) -> tuple[tuple[int, bool, float], int]:
         entry = self._entry(offset)
-        return entry.severity, *_by_loss(entry.loss)
+        return (entry.severity, *_by_loss(entry.loss)), entry.place
 
 
 def gpu_list(session: Session, asked: ListRequest) -> GpuList:
@@ -199,7 +212,8 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
         ProblemError: 422, the position is of another list.
     """
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
-    ranking = None if ref is None else _ranking(session, asked, _began(session, asked, ref))
+    began = None if ref is None else _began(session, asked, ref)
+    ranking = None if began is None else _ranking(session, asked, began)
     left: list[_Entry] = []
     if ranking is not None:
         first = 0 if asked.position is None else ranking.after(asked.position)
@@ -220,12 +234,18 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
     )
 
 
-def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> EvaluationRef:
-    """The evaluation under which a list began, as long as that is kept; the list goes on in its order."""
-    evaluation_id = None if asked.position is None else asked.position.evaluation
-    if evaluation_id is None or evaluation_id == ref.evaluation_id or ref.unstored is not None:
+def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> EvaluationRef | None:
+    """
+    The evaluation under which a list began, as long as that is kept; the list goes on in its order.
+
+    None where it began before the first one.
+    """
+    position = asked.position
+    if position is None or ref.unstored is not None or position.evaluation == ref.evaluation_id:
         return ref
-    return stored_evaluation(session, evaluation_id, ref) or ref
+    if position.evaluation is None:
+        return None if position.severity == _NOT_EVALUATED else ref
+    return stored_evaluation(session, position.evaluation, ref) or ref
 
 
 def _ranking(session: Session, asked: ListRequest, began: EvaluationRef) -> _Ranking:
@@ -248,7 +268,7 @@ def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int
         there = gpu_rows_there(session, asked.device.id, asked.span, asked.where, is_past=asked.is_past)
         chosen.append({order.places[row] for row in there if row in order.places})
     if asked.span.since is not None:
-        since = asked.span.since.timestamp()
+        since = microseconds(asked.span.since)
         chosen.append({place for place, at in enumerate(order.measured_at) if at >= since})
     return sorted(set.intersection(*chosen)) if chosen else None
 
@@ -297,7 +317,7 @@ def _position(entry: _Entry, asked: ListRequest, evaluation_id: int | None) -> P
         name=entry.gpu_id or str(entry.row),
         severity=entry.severity,
         loss=entry.loss,
-        offset=entry.offset,
+        place=entry.place,
         evaluation=evaluation_id,
     )
 
@@ -313,7 +333,7 @@ def _shown(
     summaries = summaries_of(session, ref, gpu_ids=gpu_ids) if ref is not None and only_states else {}
     reports = readings_of(session, {report for own in said.values() for report in newest_reports(own.verdict)})
     waiting = [] if asked.is_past and ref is not None and ref.unstored is not None else [*locations.values()]
-    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.as_of)
+    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, asked.span.as_of)
     return tuple(
         ListedGpu(
             location=locations[row],

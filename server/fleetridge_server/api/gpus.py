@@ -164,7 +164,7 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         said = None if ref is None else verdicts_of(session, ref, [gpu_id]).get(gpu_id)
         own = _roofs(session, gpu_id, ref, said)
         waiting = () if location is None or (ref is not None and ref.unstored is not None) else (location,)
-        unjudged = newest_unjudged(session, waiting, None if ref is None else ref.as_of).get(gpu.id)
+        unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, span.as_of).get(gpu.id)
         reports = [
             device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)

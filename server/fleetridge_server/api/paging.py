@@ -79,7 +79,7 @@ class Position(BaseModel):
         asked: whether that time was asked for.
         name: of the entry, which no other has (in its cluster, where there is one).
         severity, loss, at: by which the list is sorted before the name, if it is.
-        evaluation: row of the evaluation whose order the list has, if it has one's; offset: of the entry in that order.
+        evaluation: row of the evaluation whose order the list has, if it has one's; place: of the entry in that order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -91,7 +91,7 @@ class Position(BaseModel):
     cluster: str | None = None
     severity: Annotated[int | None, Field(ge=0, le=_MOST_SEVERITY)] = None
     loss: float | None = None
-    offset: Annotated[int | None, Field(ge=0, lt=10**_MOST_DIGITS)] = None
+    place: Annotated[int | None, Field(ge=0, lt=10**_MOST_DIGITS)] = None
     at: UtcTime | None = None
     evaluation: Annotated[int | None, Field(ge=1, lt=10**_MOST_DIGITS)] = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from sqlalchemy import select
@@ -21,7 +21,14 @@ from fleetridge_server.answer.evaluations import evaluation_body
 from fleetridge_server.answer.figures import evaluated_figures
 from fleetridge_server.compare.cohort import Cohort
 from fleetridge_server.evaluating.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
-from fleetridge_server.evaluation.order import CohortColumn, FleetOrder, OrderedGpu, cohort_column, fleet_order
+from fleetridge_server.evaluation.order import (
+    CohortColumn,
+    FleetOrder,
+    OrderedGpu,
+    cohort_column,
+    fleet_order,
+    microseconds,
+)
 from fleetridge_server.evaluation.references import References, cohort_of, reference_key, references_of
 from fleetridge_server.evaluation.verdict_record import Recorder, VerdictRecord
 from fleetridge_server.store.cluster_gpus import ClusterGpus
@@ -42,7 +49,6 @@ from fleetridge_server.verdict.levels import level_name
 from fleetridge_server.verdict.marks import Mark
 from fleetridge_server.verdict.members import Run
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NOTHING_KNOWN = Factors()
 
 
@@ -126,7 +132,7 @@ class Judgement:
     def _ordered(self, gpu_id: str, loss: float | None, newest: Run | None) -> OrderedGpu:
         state = self.evaluation.states[gpu_id]
         factors = _NOTHING_KNOWN if newest is None else newest.report.factors
-        at = 0 if newest is None else int((newest.report.ordered_at - _EPOCH).total_seconds())
+        at = 0 if newest is None else microseconds(newest.report.ordered_at)
         levels = [level_name(reading) for reading in factors]
         return OrderedGpu(self.rows[gpu_id], gpu_id, state.state, state.last_state, loss, at, levels)
 

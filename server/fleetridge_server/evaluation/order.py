@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from math import isnan, nan
 
@@ -37,6 +38,13 @@ _SEVERITIES = bytes(
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def microseconds(at: datetime) -> int:
+    """A time as `OrderedGpu` has it."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
 
 def severity(state: State, last_state: State | None) -> int:
     """How early a gpu comes by what is said of it, or was when it was last measured."""
@@ -52,7 +60,7 @@ class OrderedGpu:
     Attributes:
         row: of the gpu in its table.
         loss: largest over its judged roofs, as a fraction; None where it has no value.
-        measured_at: ordering time of its newest run, in seconds since 1970; 0 where there is none.
+        measured_at: ordering time of its newest run, in µs since 1970; 0 where there is none.
         factors: what its newest run says of each factor, as people write it.
     """
 

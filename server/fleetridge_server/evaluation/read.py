@@ -25,6 +25,7 @@ from fleetridge_server.evaluation.order import CohortColumn, FleetOrder, fleet_o
 from fleetridge_server.evaluation.references import References, references_of
 from fleetridge_server.evaluation.verdict_record import VerdictRecord, shown_verdict
 from fleetridge_server.store.models import Gpu
+from fleetridge_server.store.summaries import JudgedUntil
 from fleetridge_server.store.upserts import in_chunks
 from fleetridge_server.store.verdict_models import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.verdict.state import STATES, UNUSABLE, State
@@ -82,6 +83,11 @@ class EvaluationRef:
     unstored: Unstored | None = None
 
     @property
+    def judged_until(self) -> JudgedUntil:
+        """Which reports it knows: those of the past had all arrived when somebody had it judged."""
+        return JudgedUntil(self.as_of, self.made_at if self.historical and self.made_at is not None else self.as_of)
+
+    @property
     def has_verdicts(self) -> bool:
         """Whether the numbers of single gpus are known; of an older evaluation of the series only states are."""
         return self.is_current or self.historical or self.unstored is not None
@@ -136,14 +142,17 @@ def evaluations_at(
     if explicit:
         period = (row.as_of <= span.as_of, row.as_of >= span.as_of - ANSWERS_FOR)
         at_then = (row.device_id.in_(device_ids), row.simulated.is_(span.simulated), *period)
-        order = (row.as_of.desc(), row.historical, row.id.desc())
+        # Of the same time one with verdicts of its own; where the newest of the series is, that is chosen anyhow.
+        order = (row.as_of.desc(), row.historical.desc(), row.id.desc())
         chosen |= set(session.scalars(_first_of_each(row.device_id, row.id, at_then, order)))
     found: dict[int, EvaluationRef] = {}
-    for stored in session.scalars(select(row).where(row.id.in_(chosen)).order_by(row.as_of, row.id)):
+    for stored in session.scalars(select(row).where(row.id.in_(chosen)).order_by(row.as_of, row.historical, row.id)):
         is_newest = current.get(stored.device_id) == stored.id
         # The newest of the series answers for every time since, whatever somebody had made of the past meanwhile.
         known = found.get(stored.device_id)
-        is_beaten = known is not None and known.is_current and stored.as_of < span.as_of
+        is_beaten = (
+            known is not None and known.is_current and (stored.as_of < span.as_of or stored.as_of == known.as_of)
+        )
         if not is_beaten and (stored.as_of <= span.as_of or (is_newest and not explicit)):
             found[stored.device_id] = _ref(stored, span, is_newest=is_newest)
     return found

@@ -173,7 +173,7 @@ def save_evaluation(
     if redated is not None:
         _redate(session, evaluation, redated)
     evaluation_id = _insert(session, evaluation, historical=False)
-    _forget_older(session, evaluation, evaluation_id)
+    _forget_older(session, population)
     _insert_changes(session, _ends_elsewhere(session, evaluation, rows.new), evaluation_id, historical=False)
     write_rows(session, _CURRENT, insert_or_replace(session, _CURRENT), rows.current)
     _drop_verdicts(session, population, rows.gone)
@@ -274,7 +274,7 @@ def _drop_verdicts(session: Session, population: Population, identities: Sequenc
         session.execute(delete(_CURRENT).where(*is_gone), [{"gone": identity} for identity in identities])
 
 
-def _forget_older(session: Session, evaluation: NewEvaluation, evaluation_id: int) -> None:
+def _forget_older(session: Session, population: Population) -> None:
     """
     Keep the last evaluation of each hour, and what gpus count for by the newest few alone.
 
@@ -282,17 +282,14 @@ def _forget_older(session: Session, evaluation: NewEvaluation, evaluation_id: in
     """
     series = (
         select(StoredEvaluation.id, StoredEvaluation.as_of)
-        .where(of_population(StoredEvaluation, evaluation.population), StoredEvaluation.historical.is_(False))
+        .where(of_population(StoredEvaluation, population), StoredEvaluation.historical.is_(False))
         .order_by(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc())
     )
-    hour = evaluation.as_of.replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    rows = session.execute(series.where(StoredEvaluation.as_of >= hour)).all()
-    newest = {row.id for row in session.execute(series.limit(_WITH_COLUMNS))}
-    last_of_hour: dict[datetime, int] = {}
-    for row in rows:
-        last_of_hour.setdefault(row.as_of.replace(minute=0, second=0, microsecond=0), row.id)
-    kept = {*newest, *last_of_hour.values(), evaluation_id}
-    forget_evaluations(session, [row.id for row in rows if row.id not in kept])
+    # Whatever left the newest few with an earlier evaluation was looked at then.
+    rows = session.execute(series.limit(2 * _WITH_COLUMNS)).all()
+    hours = [row.as_of.replace(minute=0, second=0, microsecond=0) for row in rows]
+    places = range(_WITH_COLUMNS, len(rows))
+    forget_evaluations(session, [rows[place].id for place in places if hours[place] == hours[place - 1]])
     older = session.scalars(
         series.with_only_columns(StoredEvaluation.id).offset(_WITH_COLUMNS).limit(_WITH_COLUMNS)
     ).all()

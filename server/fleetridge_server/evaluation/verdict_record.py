@@ -304,7 +304,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
         "newest_beyond": 0 if found is None else found.streak,
         "slow_since": None if slow is None else slow.since,
         "slow_since_is_bound": slow is not None and slow.is_bound,
-        "slow_with": () if slow is None else slow.changes,
+        "slow_with": () if slow is None else [tuple(change) for change in slow.changes],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
@@ -28,8 +28,15 @@ def reports_of_gpu(session: Session, gpu_row: int, *, as_of: datetime, limit: in
     return _newest(session, Report.gpu_id == gpu_row, as_of, limit)
 
 
+class JudgedUntil(NamedTuple):
+    """What an evaluation knows: reports that were measured by a time, of those that had arrived by another."""
+
+    measured: datetime
+    received: datetime
+
+
 def newest_unjudged(
-    session: Session, locations: Iterable[GpuLocation], judged_at: datetime | None
+    session: Session, locations: Iterable[GpuLocation], known: JudgedUntil | None, as_of: datetime
 ) -> dict[int, NamedReport]:
     """
     The newest report of each gpu that an evaluation does not know, by the gpu's row.
@@ -37,20 +44,21 @@ def newest_unjudged(
     Args:
         session: to read in.
         locations: of the gpus.
-        judged_at: time by which the evaluation judged; None where there was none.
+        known: to the evaluation; None where there was none.
+        as_of: what was measured later is left out.
     """
     waiting = [
         own.row
         for own in locations
-        if own.received_at is not None and (own.is_due or judged_at is None or own.received_at > judged_at)
+        if own.received_at is not None and (own.is_due or known is None or own.received_at > min(known))
     ]
     if not waiting:
         return {}
-    new = [Report.gpu_id.in_(waiting), Report.ordered_at.is_not(None), counts(Report)]
-    if judged_at is None:
+    new = [Report.gpu_id.in_(waiting), Report.ordered_at <= as_of, counts(Report)]
+    if known is None:
         new.append(Report.id.in_(select(Gpu.last_report_id).where(Gpu.id.in_(waiting))))
     else:
-        new.append(Report.received_at > judged_at)
+        new.append(or_(Report.received_at > known.received, Report.ordered_at > known.measured))
     order = (Report.ordered_at, Report.measured_to, Report.id)
     query = select(Report, Node.name).outerjoin(Node, Node.id == Report.node_id).where(*new).order_by(*order)
     # The last of each gpu stays.

@@ -8,7 +8,7 @@ import pytest
 
 from support.app_client import AppClient
 from support.evaluated import DAY, NOW, SOUND, evaluate, runs
-from support.fleet import AS_TEXT, post, read
+from support.fleet import AS_TEXT, post, post_judged, read
 
 BY_DRIVER = {"by": "driver", "dtype": "bfloat16"}
 
@@ -32,8 +32,8 @@ def test_gpus_that_met_a_change_are_compared_with_themselves(client: AppClient, 
 
 def test_without_pairs_groups_are_compared_and_labelled_so(client: AppClient) -> None:
     """Against the largest, with an interval."""
-    post(client, runs("n01", [SOUND] * 6))
-    post(client, runs("n02", [0.95 * SOUND] * 4, environment__driver="590.10"))
+    post_judged(client, runs("n01", [SOUND] * 6))
+    post_judged(client, runs("n02", [0.95 * SOUND] * 4, environment__driver="590.10"))
 
     [roof] = read(client, "/devices/h200/compare", **BY_DRIVER)["roofs"]
 
@@ -45,7 +45,7 @@ def test_without_pairs_groups_are_compared_and_labelled_so(client: AppClient) ->
 
 def test_groups_of_few_gpus_are_shown_without_an_effect(client: AppClient) -> None:
     """With a word why."""
-    post(client, [*runs("n01", [SOUND] * 6), *runs("n02", [SOUND] * 3, environment__driver=None)])
+    post_judged(client, [*runs("n01", [SOUND] * 6), *runs("n02", [SOUND] * 3, environment__driver=None)])
 
     [roof] = read(client, "/devices/h200/compare", **BY_DRIVER)["roofs"]
 
@@ -67,7 +67,7 @@ def test_gpus_are_grouped_by_what_is_asked_for(
     client: AppClient, by: str, changes: dict[str, Any], levels: set[str]
 ) -> None:
     """Software, settings, places and labels."""
-    post(client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, **changes)])
+    post_judged(client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, **changes)])
 
     roofs = read(client, "/devices/h200/compare", by=by)["roofs"]
 
@@ -76,7 +76,9 @@ def test_gpus_are_grouped_by_what_is_asked_for(
 
 def test_a_label_with_many_values_shows_the_largest_groups(client: AppClient) -> None:
     """And counts the others."""
-    post(client, [run for n in range(60) for run in runs(f"n{n}", [SOUND], days=1, node__labels={"slot": f"s{n}"})])
+    post_judged(
+        client, [run for n in range(60) for run in runs(f"n{n}", [SOUND], days=1, node__labels={"slot": f"s{n}"})]
+    )
 
     [roof] = read(client, "/devices/h200/compare", by="label:slot", dtype="bfloat16")["roofs"]
 
@@ -101,7 +103,7 @@ def test_a_comparison_needs_a_factor(client: AppClient) -> None:
 
 def test_made_up_gpus_are_compared_only_where_asked_for(client: AppClient) -> None:
     """And then alone."""
-    post(client, [*runs("n01", [SOUND] * 4), *runs("s01", [SOUND] * 3, node__cluster="simulated")])
+    post_judged(client, [*runs("n01", [SOUND] * 4), *runs("s01", [SOUND] * 3, node__cluster="simulated")])
 
     def gpus(**params: str) -> int:
         [roof] = read(client, "/devices/h200/compare", **BY_DRIVER, **params)["roofs"]
@@ -123,7 +125,9 @@ def test_as_of_an_earlier_time_groups_are_those_of_then(client: AppClient) -> No
 
 def test_the_text_form_labels_what_it_compares(client: AppClient) -> None:
     """Within 80 columns."""
-    post(client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, environment__driver="590.10-" + "x" * 60)])
+    post_judged(
+        client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, environment__driver="590.10-" + "x" * 60)]
+    )
 
     text = client.get("/devices/h200/compare", params=BY_DRIVER, headers=AS_TEXT).text
 

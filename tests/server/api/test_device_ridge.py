@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import AS_TEXT, fleet, post, ridge
+from support.fleet import AS_TEXT, fleet, post, post_judged, ridge
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
 # Hours after the reports that `make_report` makes, before their figures are stale.
@@ -14,7 +14,7 @@ SOON = "2026-11-20T12:00:00Z"
 
 def test_gpus_are_listed_worst_first_beside_the_median_of_their_peers(client: AppClient) -> None:
     """Each figure can be checked by hand."""
-    post(client, fleet([13.6, 13.7, 13.5, 8.1]))
+    post_judged(client, fleet([13.6, 13.7, 13.5, 8.1]))
 
     worst = ridge(client)["gpus"][0]
 
@@ -33,7 +33,7 @@ def test_gpus_are_listed_worst_first_beside_the_median_of_their_peers(client: Ap
 def test_a_gpus_ridge_has_pi_beta_and_their_ratio(client: AppClient) -> None:
     """With what it rests on."""
     roofs = [compute_roof(845.0, sm_clock_mhz=1935.0, power_w=690.5), memory_roof(4430.0)]
-    post(client, [make_report(roofs=roofs)])
+    post_judged(client, [make_report(roofs=roofs)])
 
     [found] = ridge(client)["gpus"][0]["ridges"]
 
@@ -46,7 +46,7 @@ def test_a_gpus_ridge_has_pi_beta_and_their_ratio(client: AppClient) -> None:
 def test_the_fleets_ridge_is_the_distribution_of_the_gpus_ridges(client: AppClient) -> None:
     """Not the ratio of two medians."""
     rates = [(100.0, 1000.0), (200.0, 4000.0), (300.0, 1500.0)]
-    post(
+    post_judged(
         client, [make_report(gpu__uuid=f"GPU-a{n}", pi_tflops=pi, beta_gbps=beta) for n, (pi, beta) in enumerate(rates)]
     )
 
@@ -58,7 +58,7 @@ def test_the_fleets_ridge_is_the_distribution_of_the_gpus_ridges(client: AppClie
 
 def test_bandwidth_is_compared_also_where_nothing_was_multiplied(client: AppClient) -> None:
     """A sweep of memory alone."""
-    post(client, fleet([1.0] * 4, roofs=[memory_roof(4430.0)]))
+    post_judged(client, fleet([1.0] * 4, roofs=[memory_roof(4430.0)]))
 
     answer = ridge(client)
 
@@ -68,7 +68,7 @@ def test_bandwidth_is_compared_also_where_nothing_was_multiplied(client: AppClie
 
 def test_the_best_of_a_search_is_shown_and_not_compared(client: AppClient) -> None:
     """Beside pi, and no roof of its own."""
-    post(client, [make_report(roofs=[compute_roof(845.0), compute_roof(871.0, kernel="gemm_best")])])
+    post_judged(client, [make_report(roofs=[compute_roof(845.0), compute_roof(871.0, kernel="gemm_best")])])
 
     answer = ridge(client)
 
@@ -79,7 +79,7 @@ def test_the_best_of_a_search_is_shown_and_not_compared(client: AppClient) -> No
 def test_only_the_newest_three_reports_count(client: AppClient) -> None:
     """The median of three, whatever came before."""
     rates = [500.0, 510.0, 840.0, 850.0, 845.0]
-    post(
+    post_judged(
         client,
         [
             make_report(
@@ -104,7 +104,7 @@ def test_hourly_checks_do_not_hide_the_sweep_that_measures_more(client: AppClien
         )
         for hour in range(3, 48)
     ]
-    post(client, [make_report(roofs=[compute_roof(1600.0, dtype="float8_e4m3fn")]), *checks])
+    post_judged(client, [make_report(roofs=[compute_roof(1600.0, dtype="float8_e4m3fn")]), *checks])
 
     answer = ridge(client)
 
@@ -113,7 +113,7 @@ def test_hourly_checks_do_not_hide_the_sweep_that_measures_more(client: AppClien
 
 def test_fewer_than_four_peers_are_said_to_be_too_few(client: AppClient) -> None:
     """For the fleet and for the gpu, in words."""
-    post(client, fleet([845.0, 600.0]))
+    post_judged(client, fleet([845.0, 600.0]))
 
     answer = ridge(client)
 
@@ -220,8 +220,8 @@ def test_the_text_form_says_that_more_follows(client: AppClient) -> None:
 
 def test_the_text_form_names_flagged_and_unmeasured_gpus(client: AppClient) -> None:
     """What should not be trusted or is not there."""
-    post(client, [*fleet([845.0] * 4, roofs=[compute_roof(845.0, converged=False)])])
-    post(client, [make_skipped_report("busy", gpu__uuid="GPU-b")])
+    post_judged(client, [*fleet([845.0] * 4, roofs=[compute_roof(845.0, converged=False)])])
+    post_judged(client, [make_skipped_report("busy", gpu__uuid="GPU-b")])
 
     text = client.get("/devices/h200/ridge", headers=AS_TEXT).text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import AS_TEXT, fleet, post, read
+from support.fleet import AS_TEXT, fleet, post, post_judged, read
 from support.reports import make_report, make_skipped_report
 
 
@@ -36,7 +36,7 @@ def test_nodes_of_one_name_in_two_clusters_count_twice(client: AppClient) -> Non
 
 def test_a_device_shows_what_its_gpus_reach_by_dtype_and_regime(client: AppClient) -> None:
     """Median, spread and published figure."""
-    post(client, fleet([840.0, 845.0, 850.0]))
+    post_judged(client, fleet([840.0, 845.0, 850.0]))
 
     [ridge] = read(client, "/devices")["devices"][0]["ridges"]
 
@@ -72,7 +72,7 @@ def test_a_cluster_lists_its_own_devices_and_counts_its_own_gpus(client: AppClie
     """Peers are those of everywhere."""
     east = [make_report(gpu__uuid=f"GPU-e{n}", node__cluster="east") for n in range(2)]
     west = [make_report(gpu__uuid="GPU-w", node__cluster="west")]
-    post(client, [*east, *west, make_report(gpu__uuid="GPU-l", gpu__device="NVIDIA L4", node__cluster="west")])
+    post_judged(client, [*east, *west, make_report(gpu__uuid="GPU-l", gpu__device="NVIDIA L4", node__cluster="west")])
 
     [device] = read(client, "/devices", cluster="east")["devices"]
 
@@ -104,7 +104,7 @@ def test_a_parameter_that_is_not_known_is_refused(client: AppClient) -> None:
 
 def test_the_text_form_names_every_device_and_its_medians(client: AppClient) -> None:
     """For people."""
-    post(client, [*fleet([845.0] * 4), make_report(gpu__device="Z999 1TB", gpu__uuid="GPU-z", pi_tflops=123.0)])
+    post_judged(client, [*fleet([845.0] * 4), make_report(gpu__device="Z999 1TB", gpu__uuid="GPU-z", pi_tflops=123.0)])
 
     text = client.get("/devices", headers=AS_TEXT).text
 

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import AS_TEXT, fleet, post, read
+from support.evaluated import evaluate
+from support.fleet import AS_TEXT, fleet, post, post_judged, read
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
 SOON = "2026-11-20T12:00:00Z"
@@ -29,7 +30,7 @@ def test_a_gpu_says_who_and_where_it_is(client: AppClient) -> None:
 
 def test_its_roofs_stand_beside_the_median_of_its_peers(client: AppClient) -> None:
     """With their number."""
-    post(client, fleet([845.0, 840.0, 850.0, 600.0]))
+    post_judged(client, fleet([845.0, 840.0, 850.0, 600.0]))
 
     gpu = read(client, "/gpus/GPU-a003")
 
@@ -47,7 +48,7 @@ def test_roofs_that_are_not_compared_are_shown(client: AppClient) -> None:
         memory_roof(55.0, kernel="h2d", level="pcie"),
         compute_roof(871.0, kernel="gemm_best"),
     ]
-    post(client, [make_report(roofs=[compute_roof(845.0), *others])])
+    post_judged(client, [make_report(roofs=[compute_roof(845.0), *others])])
 
     shown = read(client, "/gpus/GPU-00000001")["other_roofs"]
 
@@ -85,7 +86,7 @@ def test_the_list_of_reports_is_bounded(client: AppClient) -> None:
 def test_the_latest_outcome_is_there_also_when_nothing_was_measured(client: AppClient) -> None:
     """With its reason; the figures of before stay."""
     busy = make_skipped_report("busy", measured_from="2026-11-21T02:00:00Z", measured_to="2026-11-21T02:00:01Z")
-    post(client, [make_report(), busy])
+    post_judged(client, [make_report(), busy])
 
     gpu = read(client, "/gpus/GPU-00000001")
 
@@ -136,7 +137,7 @@ def test_as_of_an_earlier_time_it_is_where_it_was(client: AppClient) -> None:
         measured_from="2026-11-21T02:00:00Z",
         measured_to="2026-11-21T02:01:00Z",
     )
-    post(client, [make_report(), moved])
+    post_judged(client, [make_report(), moved])
 
     then, now = read(client, "/gpus/GPU-00000001", as_of=SOON), read(client, "/gpus/GPU-00000001")
 
@@ -161,7 +162,8 @@ def test_its_age_is_told_by_our_clock(client: AppClient) -> None:
     now = datetime.now(timezone.utc)
     an_hour_behind = now - timedelta(hours=1)
     stamp = an_hour_behind.isoformat()
-    post(client, [make_report(measured_from=stamp, measured_to=stamp)], sent_at=stamp)
+    post_judged(client, [make_report(measured_from=stamp, measured_to=stamp)], sent_at=stamp)
+    evaluate(client.database_url)
 
     [found] = read(client, "/gpus/GPU-00000001")["ridges"]
 
@@ -172,7 +174,7 @@ def test_its_age_is_told_by_our_clock(client: AppClient) -> None:
 def test_the_text_form_has_identity_figures_and_reports(client: AppClient) -> None:
     """The id of a report is whole, so that it can be asked for."""
     report = make_report()
-    post(client, [report, make_skipped_report("busy")])
+    post_judged(client, [report, make_skipped_report("busy")])
 
     text = client.get("/gpus/GPU-00000001", headers=AS_TEXT).text
 

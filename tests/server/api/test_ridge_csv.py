@@ -8,7 +8,7 @@ import io
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import fleet, post
+from support.fleet import fleet, post, post_judged
 from support.reports import make_report
 
 URL = "/devices/h200/ridge.csv"
@@ -19,7 +19,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_each_gpu_has_a_row_for_each_judged_roof(client: AppClient) -> None:
-    post(client, fleet([845.0, 700.0, 846.0, 844.0]))
+    post_judged(client, fleet([845.0, 700.0, 846.0, 844.0]))
 
     answer = client.get(URL)
     found = rows(answer.text)
@@ -32,7 +32,7 @@ def test_each_gpu_has_a_row_for_each_judged_roof(client: AppClient) -> None:
 
 
 def test_the_csv_says_what_the_answer_says(client: AppClient) -> None:
-    post(client, fleet([845.0, 700.0, 846.0, 844.0]))
+    post_judged(client, fleet([845.0, 700.0, 846.0, 844.0]))
     answer, found = client.get("/devices/h200/ridge").json(), rows(client.get(URL).text)
 
     told = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import post, ridge
+from support.fleet import post_judged, ridge
 from support.reports import compute_roof, make_report, memory_roof
 
 
@@ -27,7 +27,7 @@ def fleet_of_two(client: AppClient) -> AppClient:
             )
             for number, pi in enumerate(rates)
         ]
-        post(client, reports)
+        post_judged(client, reports)
     return client
 
 

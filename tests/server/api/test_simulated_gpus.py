@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import fleet, gpu_ids, post, ridge
+from support.fleet import fleet, gpu_ids, post, post_judged, ridge
 from support.reports import make_report
 
 
 @pytest.fixture
 def both(client: AppClient) -> AppClient:
     """Four real gpus and five made-up ones, which are faster."""
-    post(client, fleet([845.0] * 4))
+    post_judged(client, fleet([845.0] * 4))
     made_up = [
         make_report(gpu__uuid=f"GPU-s{number}", node__cluster="simulated", node__name="s1", pi_tflops=999.0)
         for number in range(5)
     ]
-    post(client, [*made_up, make_report(gpu__device="Toy", gpu__uuid="GPU-t", node__cluster="simulated")])
+    post_judged(client, [*made_up, make_report(gpu__device="Toy", gpu__uuid="GPU-t", node__cluster="simulated")])
     return client
 
 

@@ -1,4 +1,4 @@
-"""Answers of now rest on what the newest evaluation stored, and on no other gpu than those that are shown."""
+"""Every answer rests on what one evaluation stored, and on no other gpu than those that are shown."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, select, update
+from sqlalchemy import Engine, event, update
 
-from fleetridge_server.answer.evaluation_schemas import EvaluationBody
-from fleetridge_server.api import ridge_lists
-from fleetridge_server.api.devices import RidgeQuery, RidgeRead, read_ridge
+from fleetridge_server.api import gpu_lists
+from fleetridge_server.api.devices import RidgeQuery, read_ridge
+from fleetridge_server.api.gpu_lists import Drawn
 from fleetridge_server.store.database import open_database
 from fleetridge_server.store.models import Gpu
-from fleetridge_server.store.verdict_models import StoredEvaluation
 from support.app_client import AppClient
 from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, gpu_id, runs
 from support.fleet import gpu_ids, post, read, ridge
 from support.reports import compute_roof, memory_roof
 
-# Any filter that chooses by what was measured has values compared anew; from then on everything was.
+# A filter that takes everything.
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 RATES = [SOUND + 1.5 * number for number in range(-5, 6)]
@@ -87,13 +86,14 @@ def counted_statements() -> Iterator[list[str]]:
         event.remove(Engine, "before_cursor_execute", count)
 
 
-def test_stored_answers_are_those_that_all_values_give(evaluated: AppClient) -> None:
-    """While nothing arrived: figures, order and every row."""
-    stored, live = ridge(evaluated), ridge(evaluated, since=LONG_AGO)
+def test_a_filter_that_takes_everything_changes_nothing(evaluated: AppClient) -> None:
+    """Figures, order and every row."""
+    found = ridge(evaluated)
 
-    assert len(stored["ridges"]) == 2
-    assert ageless(stored) == ageless(live)
-    assert gpu_ids(stored)[0] == gpu_id("n01", 11)
+    assert len(found["ridges"]) == 2
+    assert gpu_ids(found)[0] == gpu_id("n01", 11)
+    for params in ({"since": LONG_AGO}, {"verdict": "outlier,ok"}, {"cluster": "east"}, {"driver": "580.159.04"}):
+        assert ageless(ridge(evaluated, **params)) == ageless(found)
 
 
 def test_the_figures_are_those_of_the_verdicts(evaluated: AppClient) -> None:
@@ -126,24 +126,31 @@ def test_one_gpu_is_compared_with_the_stored_figures(evaluated: AppClient) -> No
     )
 
 
-def test_a_gpu_that_reported_since_shows_its_newest_value_beside_the_evaluations_figures(
+def test_a_gpu_that_reported_since_says_so_beside_the_numbers_of_the_evaluation(
     evaluated: AppClient, database_url: str
 ) -> None:
-    """Its place in the list changes with the next evaluation."""
-    before = ridge(evaluated)
+    """In the list as by itself; the next evaluation has them all."""
+    before, gpu_before = ridge(evaluated), read(evaluated, f"/gpus/{gpu_id('n01', 4)}")
     now = datetime.now(timezone.utc)
-    for ago in (0, 10):
-        again = runs("n01", [1.1 * SOUND] * 5, days=1, until=now + HOUR - timedelta(minutes=ago))
-        post(evaluated, [run for run in again if run["gpu"]["index"] == 4])
+    for ago in (10, 0):
+        reports = runs("n01", [1.1 * SOUND] * 5, days=1, until=now + HOUR - timedelta(minutes=ago))
+        [again] = [run for run in reports if run["gpu"]["index"] == 4]
+        post(evaluated, [again])
 
-    after = ridge(evaluated)
+    after, gpu_after = ridge(evaluated), read(evaluated, f"/gpus/{gpu_id('n01', 4)}")
     evaluate(database_url)
+    later = ridge(evaluated)
 
-    [row] = [row for row in after["gpus"] if row["gpu_id"] == gpu_id("n01", 4)]
-    assert [own["reports"] for own in row["ridges"] if own["regime"] == "burst"] == [3]
-    assert row["measured_to"] > before["gpus"][0]["measured_to"]
-    assert (gpu_ids(after), after["ridges"]) == (gpu_ids(before), before["ridges"])
-    assert ridge(evaluated)["ridges"] != before["ridges"]
+    waiting = {row["gpu_id"]: row.pop("not_judged_yet") for row in after["gpus"]}
+    assert {row.pop("not_judged_yet") for row in before["gpus"]} == {None}
+    assert waiting.pop(gpu_id("n01", 4))["report_id"] == again["report_id"]
+    assert set(waiting.values()) == {None}
+    assert ageless(after) == ageless(before)
+    assert gpu_before["not_judged_yet"] is None
+    assert gpu_after["not_judged_yet"]["report_id"] == again["report_id"]
+    assert ageless(gpu_after["ridges"]) == ageless(gpu_before["ridges"])
+    assert {row["not_judged_yet"] for row in later["gpus"]} == {None}
+    assert later["ridges"] != before["ridges"]
 
 
 def test_gpus_that_no_evaluation_knows_come_last(evaluated: AppClient, database_url: str) -> None:
@@ -160,15 +167,18 @@ def test_gpus_that_no_evaluation_knows_come_last(evaluated: AppClient, database_
     assert set(gpu_ids(ridge(evaluated))[:3]) == {gpu_id("n01", 11), gpu_id("n02", 0), gpu_id("n02", 1)}
 
 
-def test_what_is_measured_in_a_new_way_stands_alone_until_it_is_evaluated(evaluated: AppClient) -> None:
-    """Compared with nobody, and not called unmeasured."""
-    post(evaluated, fleet_of([SOUND], name="n02"))
-    post(evaluated, runs("n02", [SOUND], days=1, until=NOW + HOUR, roofs=[compute_roof(1600.0, dtype="int8")]))
-
+def test_what_is_measured_in_a_new_way_waits_for_the_next_evaluation(evaluated: AppClient, database_url: str) -> None:
+    """Then it stands alone, compared with nobody."""
+    new = runs("n02", [SOUND], days=1, until=NOW + HOUR, roofs=[compute_roof(1600.0, dtype="int8")])
+    post(evaluated, new)
+    before = ridge(evaluated)["gpus"][-1]
+    evaluate(database_url)
     [row] = [row for row in ridge(evaluated)["gpus"] if row["gpu_id"] == gpu_id("n02", 0)]
 
-    [new] = [own for own in row["ridges"] if own["dtype"] == "int8"]
-    assert (new["peers"], new["note"]) == (1, "too few peers to compare: 1 of at least 4")
+    assert (before["gpu_id"], before["ridges"], before["verdict"]) == (gpu_id("n02", 0), [], None)
+    assert before["not_judged_yet"]["report_id"] == new[0]["report_id"]
+    [own] = row["ridges"]
+    assert (own["dtype"], own["peers"], own["note"]) == ("int8", 1, "too few peers to compare: 1 of at least 4")
     assert "unmeasured" not in row["flags"]
 
 
@@ -195,7 +205,7 @@ def test_pages_neither_skip_nor_repeat_while_an_evaluation_changes_the_order(
 
 
 def test_a_list_of_an_evaluation_and_one_without_are_told_apart(client: AppClient, database_url: str) -> None:
-    """What began before the first evaluation ends without it; no token is taken for a past time."""
+    """What began before the first evaluation goes on with the gpus that are left; no token is taken for a past time."""
     post(client, runs("n01", RATES))
     began = ridge(client, limit=4)
     evaluate(database_url)
@@ -220,7 +230,7 @@ def test_a_list_of_an_evaluation_and_one_without_are_told_apart(client: AppClien
 def test_filters_by_place_choose_from_the_stored_order(
     client: AppClient, database_url: str, params: dict[str, str], expected: list[str]
 ) -> None:
-    """Page by page, and alike from all values."""
+    """Page by page as all at once."""
     post(client, runs("n01", RATES))
     post(client, runs("n02", RATES[:6], node__cluster="west"))
     evaluate(database_url)
@@ -228,14 +238,14 @@ def test_filters_by_place_choose_from_the_stored_order(
     found = [gpu for answer in pages(client, limit=3, **params) for gpu in gpu_ids(answer)]
 
     assert {gpu.removeprefix("GPU-")[:3] for gpu in found} == set(expected)
-    assert found == gpu_ids(ridge(client, since=LONG_AGO, **params))
+    assert found == gpu_ids(ridge(client, **params))
 
 
 @pytest.mark.parametrize(("driver", "gpus"), [("590.10", 6), ("580.159.04", 11), ("unknown", 3), ("570", 0), ("\0", 0)])
 def test_a_filter_by_driver_chooses_from_the_stored_order(
     client: AppClient, database_url: str, driver: str, gpus: int
 ) -> None:
-    """That of the newest rates, page by page, and alike from all values."""
+    """That of the newest rates, page by page as all at once."""
     post(client, runs("n01", RATES))
     post(client, runs("n02", RATES[:6], environment__driver="590.10", days=2))
     post(client, runs("n02", RATES[:6], until=NOW - 2 * DAY, days=2))
@@ -245,7 +255,7 @@ def test_a_filter_by_driver_chooses_from_the_stored_order(
     found = [gpu for answer in pages(client, limit=4, driver=driver) for gpu in gpu_ids(answer)]
 
     assert len(found) == gpus
-    assert found == gpu_ids(ridge(client, since=LONG_AGO, driver=driver))
+    assert found == gpu_ids(ridge(client, driver=driver))
 
 
 def test_a_filter_by_verdict_takes_what_is_said_now_or_was_when_it_was_measured(
@@ -274,19 +284,6 @@ def test_made_up_gpus_have_figures_of_their_own(client: AppClient, database_url:
 
     assert (len(real["gpus"]), real["ridges"][0]["pi_tflops"]["n"]) == (11, 11)
     assert (len(made_up["gpus"]), made_up["ridges"][0]["pi_tflops"]["median"]) == (4, 999.0)
-
-
-def test_an_evaluation_that_stored_no_figures_is_not_asked_for_them(evaluated: AppClient, database_url: str) -> None:
-    """That of an older server; until the next one all values are compared."""
-    expected = [ridge(evaluated), read(evaluated, "/devices"), read(evaluated, f"/gpus/{gpu_id('n01', 3)}")]
-    with closing(open_database(database_url)) as database, database.writing() as session:
-        row = session.scalars(select(StoredEvaluation)).one()
-        body = EvaluationBody.model_validate_json(row.body).model_copy(update={"figures": None})
-        session.execute(update(StoredEvaluation).values(body=body.model_dump_json()))
-
-    found = [ridge(evaluated), read(evaluated, "/devices"), read(evaluated, f"/gpus/{gpu_id('n01', 3)}")]
-
-    assert ageless(found) == ageless(expected)
 
 
 def test_gpus_in_quarantine_are_not_listed(evaluated: AppClient, database_url: str) -> None:
@@ -335,10 +332,10 @@ def test_coverage_of_now_is_that_which_all_reports_give(client: AppClient, datab
     assert longest == [gpu_id("n04", 0), gpu_id("n03", 0), gpu_id("n02", 0), gpu_id("n02", 1)]
 
 
-def drawn(database_url: str, **params: Any) -> RidgeRead:
+def drawn(database_url: str, **params: Any) -> Drawn:
     """What the charts of the device are made from."""
     with closing(open_database(database_url)) as database:
-        return read_ridge(database, "h200", RidgeQuery(**params), drawn=True)
+        return read_ridge(database, "h200", RidgeQuery(**params), drawn=True).gpus.drawn
 
 
 def test_charts_have_every_gpu_of_a_small_fleet(evaluated: AppClient, database_url: str) -> None:
@@ -346,8 +343,32 @@ def test_charts_have_every_gpu_of_a_small_fleet(evaluated: AppClient, database_u
     found = drawn(database_url, limit=2)
 
     assert (len(found.gpus), found.listed, found.is_complete, found.quantiles) == (12, 12, True, ())
-    assert [gpu.place.gpu_id for gpu in found.gpus] == gpu_ids(ridge(evaluated))
-    assert found.heads[gpu_id("n01", 11)].state == "outlier"
+    assert [gpu.location.gpu_id for gpu in found.gpus] == gpu_ids(ridge(evaluated))
+    assert found.summaries[gpu_id("n01", 11)].state == "outlier"
+
+
+def test_charts_draw_the_values_that_the_list_has(evaluated: AppClient, database_url: str) -> None:
+    """Of every gpu and roof, with what it is held against."""
+    rows = {row["gpu_id"]: row for row in ridge(evaluated)["gpus"]}
+
+    for gpu in drawn(database_url).gpus:
+        row = rows[gpu.location.gpu_id]
+        assert [
+            (own.pi.own.value, own.pi.against.median, own.beta and own.beta.own.value, own.flop_per_byte)
+            for own in gpu.roofs.ridges
+        ] == [
+            (own["pi_tflops"], own["pi_median_tflops"], own["beta_gbps"], own["ridge_flop_per_byte"])
+            for own in row["ridges"]
+        ]
+
+
+def test_gpus_that_nobody_judged_are_in_no_chart(evaluated: AppClient, database_url: str) -> None:
+    """They are listed on every page alike, and drawn on none."""
+    post(evaluated, fleet_of([SOUND, SOUND], name="n02"))
+
+    found = [drawn(database_url, limit=limit) for limit in (3, 100)]
+
+    assert [(len(own.gpus), own.listed, own.is_complete) for own in found] == [(12, 12, True)] * 2
 
 
 @pytest.mark.usefixtures("evaluated")
@@ -355,11 +376,11 @@ def test_charts_of_a_large_fleet_have_the_accused_and_quantiles(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all peers, from the slowest to the fastest."""
-    monkeypatch.setattr(ridge_lists, "MOST_DRAWN", 10)
+    monkeypatch.setattr(gpu_lists, "MOST_DRAWN", 10)
 
     found = drawn(database_url)
 
-    assert [gpu.place.gpu_id for gpu in found.gpus] == [gpu_id("n01", 11)]
+    assert [gpu.location.gpu_id for gpu in found.gpus] == [gpu_id("n01", 11)]
     assert (found.listed, found.is_complete, len(found.quantiles)) == (12, False, 3)
     [burst] = [own for own in found.quantiles if own.roof.regime == "burst" and own.roof.kind == "compute"]
     assert (len(burst.quantiles), burst.quantiles[0], burst.quantiles[100]) == (101, SLOW, RATES[-1])
@@ -367,12 +388,8 @@ def test_charts_of_a_large_fleet_have_the_accused_and_quantiles(
 
 
 @pytest.mark.usefixtures("evaluated")
-def test_charts_of_a_large_fleet_are_alike_from_all_values(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same gpus, quantiles and count."""
-    monkeypatch.setattr(ridge_lists, "MOST_DRAWN", 10)
+def test_a_filter_chooses_what_is_drawn_and_moves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same gpus, quantiles and count under one that takes everything."""
+    monkeypatch.setattr(gpu_lists, "MOST_DRAWN", 10)
 
-    stored, live = drawn(database_url), drawn(database_url, since=LONG_AGO)
-
-    assert (live.quantiles, live.heads) == (stored.quantiles, stored.heads)
-    assert [(gpu.rank, gpu.roofs) for gpu in live.gpus] == [(gpu.rank, gpu.roofs) for gpu in stored.gpus]
-    assert (live.listed, live.is_complete) == (12, False)
+    assert drawn(database_url, since=LONG_AGO) == drawn(database_url)

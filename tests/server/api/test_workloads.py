@@ -7,7 +7,7 @@ import pytest
 from fleetridge.roofline import t_star_tokens
 from support.app_client import AppClient
 from support.evaluated import NOW, SLOW, SOUND, gpu_id, runs
-from support.fleet import AS_TEXT, post, read
+from support.fleet import AS_TEXT, post, post_judged, read
 from support.reports import compute_roof, memory_roof
 
 URL = "/devices/h200/workloads"
@@ -16,7 +16,7 @@ URL = "/devices/h200/workloads"
 @pytest.fixture
 def fleet_client(client: AppClient) -> AppClient:
     """Four gpus of which the last is slow."""
-    post(client, runs("n01", [SOUND] * 3 + [SLOW]))
+    post_judged(client, runs("n01", [SOUND] * 3 + [SLOW]))
     return client
 
 
@@ -78,7 +78,7 @@ def test_what_cannot_be_placed_is_refused_with_the_field(
 def test_burst_and_sustained_stand_apart(client: AppClient) -> None:
     """Each with its own pi; filters choose among them."""
     roofs = [compute_roof(SOUND), compute_roof(700.0, regime="sustained"), memory_roof(4430.0)]
-    post(client, runs("n01", [SOUND] * 4, roofs=roofs))
+    post_judged(client, runs("n01", [SOUND] * 4, roofs=roofs))
 
     ridges = read(client, URL)["ridges"]
 
@@ -93,7 +93,7 @@ def test_the_output_of_a_dtype_counts_with_its_bytes(client: AppClient) -> None:
     """float8 written as float16 or as float8 has another T*."""
     for name, output in (("n01", "float16"), ("n02", "float8_e4m3fn")):
         roofs = [compute_roof(1600.0, dtype="float8_e4m3fn", out_dtype=output), memory_roof(4430.0)]
-        post(client, runs(name, [SOUND] * 4, roofs=roofs))
+        post_judged(client, runs(name, [SOUND] * 4, roofs=roofs))
 
     narrow, wide = sorted(ridge["square_t_star_tokens"]["typical"] for ridge in read(client, URL)["ridges"])
 
@@ -109,7 +109,7 @@ def test_a_dtype_whose_size_is_not_known_is_left_out(client: AppClient) -> None:
 
 def test_made_up_gpus_are_placed_only_where_asked_for(fleet_client: AppClient) -> None:
     """And then alone; a cluster has its own spread."""
-    post(fleet_client, runs("s01", [600.0] * 4, node__cluster="simulated"))
+    post_judged(fleet_client, runs("s01", [600.0] * 4, node__cluster="simulated"))
 
     assert read(fleet_client, URL)["ridges"][0]["gpus"] == 4
     assert read(fleet_client, URL, cluster="simulated")["ridges"][0]["pi_tflops"]["median"] == 600.0

@@ -42,7 +42,7 @@ def test_a_past_is_judged_and_told_in_a_line(
         "H200 (simulated): as of 2026-11-24 18:00:00 UTC 4 ok",
     ]
     assert stored.states() == {}
-    assert {change.aside for change in stored.changes()} == {True}
+    assert {change.historical for change in stored.changes()} == {True}
 
 
 def test_without_a_time_the_course_goes_on(

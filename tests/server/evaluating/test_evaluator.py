@@ -9,9 +9,11 @@ import pytest
 from sqlalchemy import func, select
 
 from fleetridge_server.evaluating import evaluator
+from fleetridge_server.evaluating.evaluator import evaluation_of
+from fleetridge_server.evaluation import save
 from fleetridge_server.evaluation.judgement import judged
-from fleetridge_server.evaluation.save import SupersededError
-from fleetridge_server.store import outcomes
+from fleetridge_server.evaluation.save import SupersededError, VerdictRows, rows_of
+from fleetridge_server.evaluation.series import series_end
 from fleetridge_server.store.database import open_database
 from fleetridge_server.store.due import due_notes
 from fleetridge_server.store.models import Report
@@ -57,25 +59,20 @@ def reports_of(fleet: Fleet) -> set[str]:
         return {str(report_id) for report_id in session.scalars(select(Report.id))}
 
 
-def test_gpus_and_cohort_are_told_apart_in_what_is_kept_for_lists(fleet: Fleet) -> None:
-    """Rank, loss, reason and roofs stand in columns of their own."""
+def test_what_decides_whether_anything_changed_stands_beside_the_verdict(fleet: Fleet) -> None:
+    """State, reason and roofs, in columns of their own."""
     fleet.store(a_fleet(SLOW))
     fleet.evaluate()
 
     with fleet.database.reading() as session:
-        rows = session.scalars(
-            select(CurrentVerdict).order_by(CurrentVerdict.state_rank, CurrentVerdict.loss.desc())
-        ).all()
-    slow = rows[0]
-    assert slow.identity == "GPU-2"
-    assert slow.loss == pytest.approx(0.12, abs=1e-3)
-    assert (slow.accused, slow.last_state) == ("pi bfloat16 burst", None)
+        slow, *others = session.scalars(select(CurrentVerdict).order_by(CurrentVerdict.state_rank)).all()
+    assert (slow.identity, slow.accused, slow.last_state) == ("GPU-2", "pi bfloat16 burst", None)
     assert slow.reason is not None
-    assert {row.accused for row in rows[1:]} == {""}
+    assert {row.accused for row in others} == {""}
 
 
 def test_yesterdays_verdict_can_be_shown_after_todays(fleet: Fleet) -> None:
-    """As it was told, with its numbers."""
+    """As it was told: state, sentence and loss."""
     fleet.store(a_fleet(SLOW))
     fleet.evaluate()
     yesterday = fleet.verdicts()["GPU-2"]
@@ -90,20 +87,39 @@ def test_yesterdays_verdict_can_be_shown_after_todays(fleet: Fleet) -> None:
         (NOON + HOUR, "outlier"),
         (NOON + 3 * DAY + HOUR, "ok"),
     ]
-    assert told[0].body == yesterday.model_dump_json()
+    assert (told[0].text, told[0].loss, told[0].body) == (yesterday.text, yesterday.worst_loss, None)
     assert [body.counts.get("outlier", 0) for body in fleet.bodies()] == [1, 0]
 
 
 def test_what_did_not_change_is_not_written_again(fleet: Fleet) -> None:
     """Neither as a change nor as the current verdict."""
     fleet.store(a_fleet())
-    first = fleet.evaluate()
+    fleet.evaluate()
+    with fleet.database.reading() as session:
+        before = series_end(session, fleet.population())
+        judgement = judged(session, fleet.population(), NOON + 2 * HOUR)
     fleet.evaluate(NOON + 2 * HOUR)
 
-    with fleet.database.reading() as session:
-        written_by = set(session.scalars(select(CurrentVerdict.evaluation_id)))
-    assert written_by == {first.evaluation_id}
+    again = evaluation_of(fleet.population(), judgement, made_at=NOON + 2 * HOUR)
+    assert rows_of(again, before) == VerdictRows((), (), (), ())
     assert len(fleet.changes()) == 8
+
+
+def test_of_a_fleet_that_did_what_it_did_before_only_those_who_reported_are_written(fleet: Fleet) -> None:
+    """Though the median of all of them moved."""
+    fleet.store(a_fleet(gpus=9))
+    fleet.evaluate()
+    fleet.now += HOUR
+    fleet.store([a_report("GPU-4", 850.0, at=NOON + HOUR)])
+    fleet.evaluator.bring_up_to_date(fleet.population())
+    with fleet.database.reading() as session:
+        before = series_end(session, fleet.population())
+        judgement = judged(session, fleet.population(), fleet.now)
+
+    rows = rows_of(evaluation_of(fleet.population(), judgement, made_at=fleet.now), before)
+
+    assert [row["identity"] for row in rows.current] == ["GPU-4"]
+    assert rows.changes == ()
 
 
 def test_an_accused_gpu_is_told_anew_every_week(fleet: Fleet) -> None:
@@ -121,17 +137,7 @@ def test_an_accused_gpu_is_told_anew_every_week(fleet: Fleet) -> None:
     assert others == {NOON + HOUR}
 
 
-def test_the_last_evaluation_of_a_day_is_kept(fleet: Fleet) -> None:
-    """And all that it said of gpus; those before it on that day are dropped."""
-    fleet.store(a_fleet())
-    for at in (NOON + HOUR, NOON + 2 * HOUR, NOON + DAY, NOON + DAY + HOUR):
-        fleet.evaluate(at)
-
-    assert [body.as_of for body in fleet.bodies()] == [NOON + 2 * HOUR, NOON + DAY + HOUR]
-    assert len(fleet.states()) == 8
-
-
-def test_an_evaluation_of_the_past_stands_beside_the_course(fleet: Fleet) -> None:
+def test_an_evaluation_of_the_past_stands_beside_the_series(fleet: Fleet) -> None:
     """Current verdicts, changes and alerts are left alone; asked for again it replaces itself."""
     fleet.store([*a_fleet(SLOW, until=NOON - 20 * DAY), *a_fleet()])
     fleet.evaluate()
@@ -140,12 +146,12 @@ def test_an_evaluation_of_the_past_stands_beside_the_course(fleet: Fleet) -> Non
 
     ids = [fleet.evaluator.evaluate_past(fleet.population(), past) for _ in range(2)]
 
-    aside = [change for change in fleet.changes() if change.aside]
-    course = [change.id for change in fleet.changes() if not change.aside]
-    assert (fleet.verdicts(), course, len(fleet.alerts())) == before
-    assert {change.evaluation_id for change in aside} == {ids[1]}
-    assert {change.identity: change.state for change in aside}["GPU-2"] == "outlier"
-    assert len(aside) == 8
+    historical = [change for change in fleet.changes() if change.historical]
+    series = [change.id for change in fleet.changes() if not change.historical]
+    assert (fleet.verdicts(), series, len(fleet.alerts())) == before
+    assert {change.evaluation_id for change in historical} == {ids[1]}
+    assert {change.identity: change.state for change in historical}["GPU-2"] == "outlier"
+    assert len(historical) == 8
     assert counted(fleet, StoredEvaluation) == 2
 
 
@@ -222,7 +228,7 @@ def test_an_evaluator_that_is_killed_leaves_the_evaluation_before_whole(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(outcomes, "settle_alerts", killed)
+        patched.setattr(save, "settle_alerts", killed)
         with pytest.raises(KeyboardInterrupt):
             fleet.evaluate()
     after_kill = fleet.verdicts(), fleet.bodies(), len(fleet.changes())

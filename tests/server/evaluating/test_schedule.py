@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fleetridge_server.store.evaluations import LastEvaluation
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
@@ -13,6 +12,7 @@ from fleetridge_server.background import in_background
 from fleetridge_server.evaluating import schedule as room
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.evaluating.schedule import Schedule, evaluation_task, starts_at
+from fleetridge_server.evaluation.series import LastEvaluation
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population, take_due
 from fleetridge_server.store.verdict_models import EvaluationDue
@@ -95,7 +95,7 @@ def test_a_device_that_cannot_be_judged_keeps_no_other_waiting(
 ) -> None:
     """It is tried again in a while."""
     fleet.store([*a_fleet(gpus=4), *a_fleet(gpus=4, gpu__device="NVIDIA A100-SXM4-80GB", node__cluster="simulated")])
-    judge = Evaluator.continue_course
+    judge = Evaluator.evaluate_now
     tried: list[Population] = []
 
     def failing(self: Evaluator, population: Population) -> Any:
@@ -104,7 +104,7 @@ def test_a_device_that_cannot_be_judged_keeps_no_other_waiting(
             raise ZeroDivisionError
         return judge(self, population)
 
-    monkeypatch.setattr(Evaluator, "continue_course", failing)
+    monkeypatch.setattr(Evaluator, "evaluate_now", failing)
     fleet.now += 10 * SECOND
     done = schedule.follow_once()
     at_once = schedule.follow_once()

@@ -11,8 +11,9 @@ from fleetridge_server.importing.csv_import import Import, Tally, report_of
 from fleetridge_server.importing.csv_lines import BadRow
 from fleetridge_server.importing.csv_rows import Row
 from fleetridge_server.ingest.intake import unpacked
-from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report, Roof
+from fleetridge_server.store.models import Device, Document, Gpu, Node, Report, Roof
 from support.csv_fleet import HEADER, survey
+from support.evaluations import Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,9 +120,11 @@ def test_a_row_without_a_time_is_stored_but_has_no_place_in_time(database: Datab
         ordered_at, roof = session.execute(
             select(Report.ordered_at, Roof).join(Roof, Roof.report_id == Report.id)
         ).one()
-        kept = session.scalars(select(GpuRoof)).all()
 
-    assert (ordered_at, roof.unit, kept) == (None, "TFLOP/s", [])
+    fleet = Fleet(database)
+    fleet.evaluate()
+    assert (ordered_at, roof.unit) == (None, "TFLOP/s")
+    assert fleet.verdicts() == {}
 
 
 def test_a_bad_row_is_told_by_its_line_and_costs_no_other(database: Database) -> None:

@@ -29,7 +29,7 @@ def change(key: int, **fields: Any) -> dict[str, Any]:
         "identity": f"GPU-ü{key}",
         "simulated": key % 2 == 0,
         "evaluation_id": 2**40,
-        "aside": False,
+        "historical": False,
         "as_of": NOON + timedelta(microseconds=key % 7),
         "made_at": NOON.astimezone(timezone(timedelta(hours=5))),
         "state": None,
@@ -37,6 +37,7 @@ def change(key: int, **fields: Any) -> dict[str, Any]:
         "since": NOON,
         "reason": None,
         "loss": key / 7,
+        "text": f"slow by {key}",
         "body": None,
     }
     return common | fields

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 from sqlalchemy import select
 
 from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.store.models import Gpu, GpuRoof, Report
-from fleetridge_server.store.schema import downgrade, migrate
+from fleetridge_server.store.models import Report
 from fleetridge_server.store.writing import write_reports
 from support.app_client import AppClient
-from support.evaluations import DAY, HOUR, NOON, a_report
+from support.evaluations import DAY, HOUR, NOON, Fleet, a_report
 from support.fleet import post, read
 
 if TYPE_CHECKING:
@@ -33,8 +31,10 @@ def claim(node: str | None, minutes: int, pi_tflops: float | None = 800.0, **cha
 
 
 def pi_values(database: Database) -> list[float]:
-    with database.reading() as session:
-        return list(session.scalars(select(GpuRoof.value).where(GpuRoof.kind == "compute")))
+    """What the gpu counts for, by an evaluation a day later."""
+    fleet = Fleet(database, now=NOON + DAY)
+    fleet.evaluate()
+    return [own.value for verdict in fleet.verdicts().values() for own in verdict.roofs if own.roof.kind == "compute"]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -102,24 +102,3 @@ def test_answers_about_the_past_know_of_no_later_claim(client: AppClient) -> Non
 
     assert pis(10) == [500.0]
     assert pis(40) == []
-
-
-def test_the_migration_finds_the_claims_of_reports_that_were_there(database: Database, database_url: str) -> None:
-    """A server that grew up without the rule is treated as one that always had it."""
-    for report in [claim("n1", 0), claim("n2", 45), claim("n1", 90), claim("n1", 300), claim("n2", 500)]:
-        store(database, report)
-    before = claims(database)
-    database.engine.dispose()
-
-    downgrade(database_url, "0002")
-    migrate(database_url)
-
-    assert claims(database) == before
-    assert sorted(at is not None for at in before[0].values()) == [False, False, True, True, True]
-
-
-def claims(database: Database) -> tuple[dict[UUID, datetime | None], list[bool]]:
-    """From when on each report conflicts, and which gpus were reported by several nodes."""
-    with database.reading() as session:
-        reports = {row.id: row.conflict_from for row in session.scalars(select(Report))}
-        return reports, list(session.scalars(select(Gpu.several_nodes)))

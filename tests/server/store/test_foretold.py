@@ -42,19 +42,19 @@ def take(fleet: Fleet, reports: list[dict[str, Any]], *, sent_at: datetime, rece
 
 def times_of_verdicts(fleet: Fleet) -> set[datetime]:
     with fleet.database.reading() as session:
-        rows = session.execute(select(CurrentVerdict.since, CurrentVerdict.told_at)).all()
+        rows = session.execute(select(CurrentVerdict.since, CurrentVerdict.recorded_at)).all()
     return {at for row in rows for at in row}
 
 
 def test_the_first_evaluation_by_a_right_clock_stands(fleet: Fleet) -> None:
-    """In the place of the one as of a time that has not come."""
+    """In the place of the one as of a time that has not come; the one before stays."""
     evaluated_ahead(fleet)
 
     saved = fleet.evaluate()
 
-    assert saved.foretold == NOON + YEARS
+    assert saved.redated == NOON + YEARS
     assert fleet.states()["GPU-2"] == "outlier"
-    assert [body.as_of for body in fleet.bodies()] == [RIGHT]
+    assert [body.as_of for body in fleet.bodies()] == [NOON + HOUR, RIGHT]
 
 
 def test_what_was_told_stays_in_its_order_and_nothing_is_from_the_future(fleet: Fleet) -> None:
@@ -144,7 +144,7 @@ def test_reports_that_the_server_took_while_it_was_ahead_are_no_witnesses_of_its
 
     saved = fleet.evaluate(RIGHT)
 
-    assert saved.foretold == NOON + YEARS
+    assert saved.redated == NOON + YEARS
     assert fleet.states()["GPU-2"] == "outlier"
 
 
@@ -154,7 +154,7 @@ def test_a_few_nodes_whose_clocks_are_ahead_say_nothing_of_the_servers(fleet: Fl
     take(fleet, [a_report("GPU-4")], sent_at=NOON + 2 * YEARS, received_at=NOON + YEARS)
     fleet.evaluate(NOON + YEARS)
 
-    assert fleet.evaluate(RIGHT).foretold == NOON + YEARS
+    assert fleet.evaluate(RIGHT).redated == NOON + YEARS
 
 
 def test_a_clock_that_is_a_little_behind_takes_nothing_back_either(fleet: Fleet) -> None:
@@ -179,7 +179,7 @@ def test_what_was_imported_does_not_tell_the_time(fleet: Fleet, gpus: int) -> No
         fleet.evaluate(NOON - 30 * DAY)
 
 
-def test_made_up_gpus_and_evaluations_aside_are_left_alone(fleet: Fleet) -> None:
+def test_made_up_gpus_and_historical_evaluations_are_left_alone(fleet: Fleet) -> None:
     """Whatever is not of the same course."""
     fleet.store([*a_fleet(gpus=4), *a_fleet(gpus=4, node__cluster="simulated")])
     fleet.evaluate(NOON + YEARS)
@@ -187,7 +187,7 @@ def test_made_up_gpus_and_evaluations_aside_are_left_alone(fleet: Fleet) -> None
     fleet.evaluator.evaluate_past(fleet.population(), NOON + 2 * YEARS)
     fleet.evaluate(RIGHT)
 
-    as_of = [(change.simulated, change.aside, change.as_of) for change in fleet.changes()]
+    as_of = [(change.simulated, change.historical, change.as_of) for change in fleet.changes()]
     assert set(as_of) == {
         (False, False, RIGHT),
         (True, False, NOON + YEARS),

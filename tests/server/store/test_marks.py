@@ -55,7 +55,7 @@ def test_a_mark_that_is_ended_excuses_no_more(fleet: Fleet) -> None:
     assert again is not None
     assert again.ended_at == NOON + 2 * HOUR
     assert fleet.states()["GPU-2"] == "outlier"
-    then = next(own for own in fleet.changes() if own.aside and own.identity == "GPU-2")
+    then = next(own for own in fleet.changes() if own.historical and own.identity == "GPU-2")
     assert then.state == "ok"
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 from fleetridge_server.access.token_text import sha256_of
 from fleetridge_server.ingest.intake import Accepted, examined
 from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.models import Device, Document, Gpu, GpuRoof, Node, Report
+from fleetridge_server.store.models import Device, Document, Gpu, Node, Report
 from fleetridge_server.store.quarantine import move_some, quarantine_token, release_token
 from fleetridge_server.store.tokens import NewToken, add_token
 from fleetridge_server.store.writing import write_reports
@@ -83,7 +83,6 @@ def told(database: Database) -> dict[str, Any]:
         return {
             "gpus": {row.identity: shown(row) for row in session.scalars(select(Gpu).where(~Gpu.quarantined))},
             "nodes": {nodes[row.id]: shown(row) for row in session.scalars(select(Node).where(~Node.quarantined))},
-            "values": sorted((shown(row) for row in session.scalars(select(GpuRoof))), key=str),
             "conflicts": {
                 row.id: row.conflict_from for row in session.scalars(select(Report).where(~Report.quarantined))
             },
@@ -203,7 +202,7 @@ def test_whoever_is_interrupted_goes_on_with_the_rest(database: Database) -> Non
         move_some(session, BAD, after_gpu=0, at=NOON)
 
     assert 0 < move(database, BAD) < 12
-    assert told(database) == {"gpus": {}, "nodes": {}, "values": [], "conflicts": {}}
+    assert told(database) == {"gpus": {}, "nodes": {}, "conflicts": {}}
 
 
 def test_a_dropped_document_takes_no_knowledge_away(database: Database) -> None:
@@ -247,4 +246,4 @@ def test_no_report_slips_past_a_quarantine_that_begins_while_it_is_stored(databa
     with database.reading() as session:
         flags = list(session.scalars(select(Report.quarantined)))
     assert flags == [True] * total
-    assert told(database) == {"gpus": {}, "nodes": {}, "values": [], "conflicts": {}}
+    assert told(database) == {"gpus": {}, "nodes": {}, "conflicts": {}}

@@ -1,18 +1,22 @@
-"""Verdicts as they are stored and shown."""
+"""Verdicts as they are kept, and as they are shown beside what the gpus are held against."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fleetridge_server.answer.evaluations import evaluation_body
 from fleetridge_server.answer.judged_roof_schemas import JudgedRoof
 from fleetridge_server.answer.verdict_schemas import GpuVerdict
-from fleetridge_server.answer.verdicts import band, bands, gpu_verdict, verdict_json
-from fleetridge_server.verdict.evaluation import Fleet, evaluate
+from fleetridge_server.answer.verdicts import roof_name
+from fleetridge_server.evaluation.references import References, references_of
+from fleetridge_server.evaluation.verdict_record import Recorder, VerdictRecord, shown_verdict
+from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors, JudgedReport, NodeName
 from fleetridge_server.verdict.explanation import explanations
 from fleetridge_server.verdict.histories import gpu_drifts
@@ -24,14 +28,33 @@ from support.judged import AS_OF, BETA, DAY, H2D, MONDAY, PI, at_node, fleet, re
 SOUND = fleet([800.0] * 8, runs=3)
 SLOW = series("slow", [700.0] * 3)
 
+# Two drivers, and one gpu that is slow on the new one.
+HALF_UPGRADED = [
+    *with_factors(fleet([800.0] * 8, runs=3), Factors(driver="570")),
+    *(
+        replace(own, gpu_id=f"new-{own.gpu_id}", report_id=f"new-{own.report_id}")
+        for own in with_factors(fleet([760.0] * 7 + [680.0], runs=3), Factors(driver="580"))
+    ),
+]
 
-def verdict_on(
-    gpu_id: str, known: Fleet, marks: dict[Mark, int] | None = None, *, conflict: bool = False
-) -> GpuVerdict:
-    """Verdict on one gpu of a fleet, as it is stored."""
+
+def recorded(known: Fleet, marks: dict[Mark, int] | None = None) -> tuple[Evaluation, Recorder, References]:
+    """An evaluation of a fleet, what keeps its verdicts, and what they are held against."""
     evaluation = evaluate(known, AS_OF)
-    told = explanations(evaluation, known.drifts)
-    return gpu_verdict(gpu_id, evaluation, told, known.drifts, marks or {}, identity_conflict=conflict)
+    references = references_of(evaluation_body(evaluation).cohorts)
+    said = explanations(evaluation, known.drifts)
+    return evaluation, Recorder(evaluation, said, known.drifts, marks or {}, references), references
+
+
+def record_of(gpu_id: str, known: Fleet) -> VerdictRecord:
+    """What is kept of one gpu of a fleet."""
+    return recorded(known)[1].record(gpu_id)
+
+
+def verdict_on(gpu_id: str, known: Fleet, marks: dict[Mark, int] | None = None) -> GpuVerdict:
+    """Verdict on one gpu of a fleet, kept and read back."""
+    _, recorder, references = recorded(known, marks)
+    return shown_verdict(gpu_id, recorder.record(gpu_id).body, references)
 
 
 def only_roof(verdict: GpuVerdict) -> JudgedRoof:
@@ -56,41 +79,86 @@ def test_every_number_of_a_verdict_can_be_recomputed_from_it() -> None:
     assert (band.n, band.pooled_n, band.scale_source, band.degrees) == (9, 9, "floor", None)
 
 
-@given(
-    losses=st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.09, 0.3, 1e-9]), min_size=1, max_size=9),
-    days=st.integers(1, 12),
-    is_marked=st.booleans(),
-)
-def test_what_is_stored_is_what_pydantic_writes(losses: list[float], days: int, *, is_marked: bool) -> None:
-    """Of healthy and of slow gpus, with drifts, reasons and marks: the same text."""
-    reports = [own for place, loss in enumerate(losses) for own in series(f"gpu-{place}", [800.0 * (1 - loss)] * days)]
+LOSSES = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.09, 0.3, 1e-9]), min_size=1, max_size=9)
+
+
+def marked_fleet(losses: Sequence[float], days: int, mark: Mark | None) -> Fleet:
+    """Gpus that lost some part half way, with the driver of then, and were measured every day; with links and a mark."""
+    reports = [
+        replace(
+            own, roofs={**own.roofs, H2D: reading(50.0 * (1 - loss))}, factors=Factors(driver=str(day >= days // 2))
+        )
+        for place, loss in enumerate(losses)
+        for day, own in enumerate(
+            series(f"gpu-{place}", [800.0 * (1 - loss * (day >= days // 2)) for day in range(days)])
+        )
+    ]
     drifts = {gpu_id: gpu_drifts(own, {}) for gpu_id, own in by_gpu(reports, AS_OF).items()}
+    return Fleet(reports, drifts=drifts, marks=[] if mark is None else [mark])
+
+
+@given(losses=LOSSES, days=st.integers(1, 12), is_marked=st.booleans())
+def test_what_is_shown_is_what_was_judged(losses: list[float], days: int, *, is_marked: bool) -> None:
+    """Kept without the peers' numbers and read back beside them: every number as the engine has it."""
     mark = Mark("accepted", "known", MONDAY, gpu_id="gpu-0")
-    known = Fleet(reports, drifts=drifts, marks=[mark] if is_marked else [])
+    evaluation, recorder, references = recorded(marked_fleet(losses, days, mark if is_marked else None), {mark: 3})
 
-    for gpu_id in drifts:
-        verdict = verdict_on(gpu_id, known, {mark: 3})
+    for gpu_id, state in evaluation.states.items():
+        record = recorder.record(gpu_id)
+        verdict = shown_verdict(gpu_id, record.body, references)
+        judged = {roof_name(own.cohort.roof): own for own in evaluation.verdicts[gpu_id]}
 
-        assert verdict_json(verdict).decode() == verdict.model_dump_json()
+        assert GpuVerdict.model_validate_json(verdict.model_dump_json()) == verdict
+        assert (verdict.state, verdict.last_state) == (state.state, state.last_state)
+        assert (verdict.reason, verdict.text, verdict.worst_loss) == (record.reason, record.text, record.loss)
+        assert len(verdict.roofs) + len(verdict.links) == len(judged)
+        for own in (*verdict.roofs, *verdict.links):
+            engine = judged[own.roof]
+            stick = engine.yardstick
+            assert (own.value, own.loss) == (engine.member.value, engine.loss)
+            assert (own.z, own.p) == ((engine.z, engine.p) if stick.has_verdict else (None, None))
+            assert (own.band.median, own.band.n) == (stick.median, stick.n)
+            assert own.standing == engine.finding.standing.name.lower()
+            assert [run.value for run in own.runs] == [run.reading.value for run in engine.member.runs[: len(own.runs)]]
+            assert own.q in (None, engine.q)
+            assert (own.q is None) == (not any(run.beyond for run in own.runs))
 
 
-def test_gpus_of_a_group_share_their_band() -> None:
-    """It is made once; another group has its own."""
-    first, second = (
-        evaluate(Fleet(fleet([value] * 8, runs=3)), AS_OF).verdicts["gpu-00"][0].yardstick for value in (800.0, 900.0)
-    )
-    band_of = bands()
+@given(
+    own=st.lists(st.floats(795, 805), min_size=1, max_size=5),
+    peers=st.tuples(*[st.lists(st.floats(790, 810), min_size=5, max_size=12)] * 2),
+)
+def test_of_a_sound_gpu_nothing_is_written_when_its_peers_change(
+    own: list[float], peers: tuple[list[float], list[float]]
+) -> None:
+    """Their number, median and scale stand in the evaluation; what the gpu did is the same."""
+    gpu = series("own", own)
+    before, after = (Fleet([*fleet(values), *gpu]) for values in peers)
+    shown = [verdict_on("own", known) for known in (before, after)]
+    assume(all(found.state == "ok" and not any(run.beyond for run in only_roof(found).runs) for found in shown))
 
-    assert band_of(first) is band_of(first)
-    assert (band_of(first), band_of(second)) == (band(first), band(second))
+    assert record_of("own", before).body == record_of("own", after).body
+    assert [only_roof(found).band.n for found in shown] == [len(values) + 1 for values in peers]
 
 
-def test_what_is_read_back_is_what_was_stored() -> None:
-    """To the last digit, through JSON."""
-    known = Fleet([*at_node(SOUND, "n1", rack="r1"), *at_node(SLOW, "n2")])
-    verdict = verdict_on("slow", known)
+def test_what_is_kept_of_a_sound_gpu_has_no_number_of_its_peers() -> None:
+    """Nor their count; the loss stands beside the body, for the order alone."""
+    record = record_of("gpu-00", Fleet(fleet([801.0, 804.0, 807.0, 811.0, 813.0])))
 
-    assert GpuVerdict.model_validate_json(verdict.model_dump_json()) == verdict
+    assert b"801.0" in record.body
+    assert not any(number in record.body for number in (b"807", b"0.0074", b'"n"', b"median"))
+    assert record.loss == pytest.approx(1 - 801 / 807)
+
+
+def test_gpus_of_a_group_share_what_they_are_held_against() -> None:
+    """It is kept once; another group has its own."""
+    *_, references = recorded(Fleet(HALF_UPGRADED))
+
+    assert sorted((own.band.median, own.group) for own in references.values()) == [(760.0, 1), (800.0, 0)]
+    assert {own.cohort for own in references.values()} == {0}
+    assert [only_roof(verdict_on(f"{age}gpu-03", Fleet(HALF_UPGRADED))).band for age in ("", "new-")] == [
+        own.band for own in sorted(references.values(), key=lambda own: own.group)
+    ]
 
 
 def test_an_outlier_has_its_reasons_with_the_next_step() -> None:
@@ -179,7 +247,10 @@ def test_a_mark_that_is_not_stored_has_no_id() -> None:
 
 def test_a_gpu_that_two_nodes_claim_is_flagged() -> None:
     """Whatever else is said of it."""
-    assert verdict_on("gpu-00", Fleet(SOUND), conflict=True).flags == ("identity_conflict",)
+    claim = [replace(own, report_id=f"claim-{own.report_id}") for own in at_node(series("gpu-00", [800.0]), "n2")]
+    verdict = verdict_on("gpu-00", Fleet([*at_node(SOUND, "n1"), *claim]))
+
+    assert verdict.flags == ("identity_conflict",)
 
 
 def test_a_missing_gpu_keeps_what_was_said_of_it() -> None:
@@ -214,12 +285,7 @@ def test_too_few_peers_are_said_with_their_number() -> None:
 
 def test_levels_that_set_groups_apart_are_named() -> None:
     """A half-upgraded fleet is two groups, and the sentence says against which a gpu was held."""
-    old = with_factors(fleet([800.0] * 8, runs=3), Factors(driver="570"))
-    new = [
-        replace(own, gpu_id=f"new-{own.gpu_id}", report_id=f"new-{own.report_id}")
-        for own in with_factors(fleet([760.0] * 7 + [680.0], runs=3), Factors(driver="580"))
-    ]
-    verdict = verdict_on("new-gpu-07", Fleet([*old, *new]))
+    verdict = verdict_on("new-gpu-07", Fleet(HALF_UPGRADED))
 
     assert [(level.factor, level.name) for level in only_roof(verdict).band.levels] == [("driver", "580")]
     assert "below 8 peers with driver 580" in verdict.text
