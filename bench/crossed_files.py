@@ -5,9 +5,9 @@ What one report crosses until it is shown: files and functions of this project, 
 
 In this process, on SQLite: a fleet of 16 gpus with three days of reports is posted and evaluated, and every step done
 once, so that nothing is imported or prepared while one counts. Then one report is posted, its device evaluated, asked
-for (`/ridge`) and shown (its page), each step with a tracer of calls in every thread. The
-evaluation is started by its command, which crosses a handful of files that a server's own does not. The program is reached by its
-command and its application alone, so that the file runs beside any version that PYTHONPATH names.
+for (`/ridge`) and shown (its page), each step with a tracer of calls in every thread. The evaluation is started by its
+command, which crosses a handful of files that a server's own does not. The program is reached by commands and as an
+application alone, so that the file runs beside any version that PYTHONPATH names.
 """
 
 from __future__ import annotations
