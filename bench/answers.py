@@ -52,8 +52,8 @@ _TROUBLES: tuple[Trouble, ...] = (
 
 _FIRST_TROUBLED = 12
 
-_DEVICES = ("h200", "h100-80gb-hbm3", "v100-sxm2-16gb", "a100-sxm4-80gb")
-_GPUS = ("h200-03", "h200-00", "h200-01", "split-02", "h100-04", "v100-01", "new-00")
+_DEVICES = ("h200", "upgraded", "few", "made-up")
+_GPUS = ("h200-03", "h200-00", "h200-01", "split-02", "upgraded-04", "few-01", "new-00")
 _RIDGE_QUERIES = (
     "",
     "dtype=bfloat16",
@@ -77,8 +77,8 @@ _LISTS = {
     "/devices": _FLEET_QUERIES,
     "/fleet": _FLEET_QUERIES,
     "/nodes": ("", "?cluster=west", "?verdict=outlier", "?rack=r1"),
-    "/nodes/": ("h200-0", "h200-1", "h200-2", "h100-0", "nobody"),
-    "/alerts": ("", "?state=all", "?kind=gpu", "?device=h200"),
+    "/nodes/": ("h200-0", "h200-1", "h200-2", "upgraded-0", "nobody"),
+    "/alerts": ("", "?state=resolved", "?kind=gpu", "?device=h200"),
     "/marks": ("", "?state=all"),
 }
 _SINGLE_PAGES = (
@@ -91,13 +91,9 @@ _SINGLE_PAGES = (
     "/docs",
 )
 
-# Each device has its nodes, each node its cluster; a gpu is well where nothing else is said.
-_MIXED, _UPGRADED, _FEW, _MADE_UP = (
-    "NVIDIA H200",
-    "NVIDIA H100 80GB HBM3",
-    "Tesla V100-SXM2-16GB",
-    "NVIDIA A100-SXM4-80GB",
-)
+# Names without published peaks but for the first, since those would make rates impossible. Each device has nodes of its
+# own, each node a cluster.
+_MIXED, _UPGRADED, _FEW, _MADE_UP = "NVIDIA H200", "NVIDIA Upgraded", "NVIDIA Few", "NVIDIA Made-up"
 
 
 def main() -> int:
@@ -120,7 +116,7 @@ def main() -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    tree, now = Tree(options.checkout), options.now or datetime.now(timezone.utc).replace(microsecond=0)
+    tree, now = Tree(options.checkout), (options.now or datetime.now(timezone.utc)).replace(second=0, microsecond=0)
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'answers.db'}"
         tree.command(url, "migrate")
@@ -163,9 +159,9 @@ def _gpus() -> Iterator[tuple[GpuPlan, str]]:
     for index in range(6):
         yield _plan("split", index, 1 + index / 1000, "none", split=True), _MIXED
     for index in range(16):
-        yield _plan("h100", index, 1 + index / 4000, "upgraded"), _UPGRADED
+        yield _plan("upgraded", index, 1 + index / 4000, "upgraded"), _UPGRADED
     for index in range(3):
-        yield _plan("v100", index, 0.13 + index / 100, "none"), _FEW
+        yield _plan("few", index, 0.13 + index / 100, "none"), _FEW
     for index in range(8):
         yield _plan("made-up", index, 0.3 + index / 1000, "none", cluster="simulated"), _MADE_UP
 
@@ -195,13 +191,13 @@ def _plan(
 
 
 def _reports(plan: GpuPlan, device: str, now: datetime) -> list[dict[str, Any]]:
-    return [_named(report, f"{plan.gpu_id} {number}") for number, report in enumerate(plan.reports(device, now))]
+    return [_named(report, plan.gpu_id, str(number)) for number, report in enumerate(plan.reports(device, now))]
 
 
-def _named(report: dict[str, Any], name: str) -> dict[str, Any]:
+def _named(report: dict[str, Any], gpu_id: str, turn: str) -> dict[str, Any]:
     """A report with ids that are the same in every run."""
-    run = {**report["run"], "run_id": str(uuid5(_NAMESPACE, f"run {report['node']['name']} {report['measured_to']}"))}
-    return {**report, "report_id": str(uuid5(_NAMESPACE, name)), "run": run}
+    run = {**report["run"], "run_id": str(uuid5(_NAMESPACE, f"run {report['node']['name']} {turn}"))}
+    return {**report, "report_id": str(uuid5(_NAMESPACE, f"{gpu_id} {turn}")), "run": run}
 
 
 def _seed(client: httpx.Client, now: datetime, other_token: str) -> None:
@@ -220,7 +216,7 @@ def _reported_since(now: datetime) -> list[dict[str, Any]]:
     known = [(plan, device) for plan, device in _gpus() if plan.trouble == "none" and plan.index in (0, 3)]
     since = [*known, (_plan("new", 0, 0.99, "none"), _MIXED)]
     at = now - timedelta(minutes=30)
-    return [_named(plan.report_of(device, at, 1.02), f"{plan.gpu_id} since") for plan, device in since]
+    return [_named(plan.report_of(device, at, 1.02), plan.gpu_id, "since") for plan, device in since]
 
 
 def _post(client: httpx.Client, reports: Sequence[dict[str, Any]], headers: dict[str, str] | None = None) -> None:
@@ -261,7 +257,7 @@ def _following(client: httpx.Client, first: str) -> Iterator[tuple[str, httpx.Re
 def _questions() -> Iterator[tuple[str, str]]:
     """Forms and addresses."""
     for name in _DEVICES:
-        yield from _about_device(name, "cluster=simulated" if name.startswith("a100") else "")
+        yield from _about_device(name, "cluster=simulated" if name == "made-up" else "")
     troubled = [f"h200-{index}" for index in range(_FIRST_TROUBLED, _FIRST_TROUBLED + len(_TROUBLES))]
     for name in [*_GPUS, *troubled]:
         yield from _about_gpu(f"/gpus/GPU-{name}")
@@ -288,7 +284,8 @@ def _about_device(name: str, made_up: str) -> Iterator[tuple[str, str]]:
     yield "page", f"/ui/devices/{name}/compare?by=driver&{made_up}"
     yield "text", f"/devices/{name}/workloads?model=all&{made_up}"
     for picture in ("roofline", "strips", "distribution", "compare"):
-        yield "page", f"/ui/devices/{name}/{picture}.svg?by=driver&{made_up}"
+        by = "by=driver&" if picture == "compare" else ""
+        yield "page", f"/ui/devices/{name}/{picture}.svg?{by}{made_up}"
 
 
 def _about_gpu(url: str) -> Iterator[tuple[str, str]]:

@@ -12,16 +12,29 @@ import httpx
 
 # What a server works out from the moment at which it is asked, or draws by chance.
 _LEFT_OUT = frozenset({"age_s", "next", "request_id", "evaluation_id"})
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00| UTC)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?(?:Z|\+00:00| UTC)?")
+_SHORT_TIME = re.compile(r"\b\d\d-\d\d \d\d:\d\d\b")
 _AGO = re.compile(r"\b\d+ (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?")
-_TOKENS = re.compile(r'(?:after=|name="form_token" value="|nonce-|Request-Id: )[\w.=-]+')
+_CHANCE = re.compile(r'(?:after=|name="form_token" value="|nonce-|127\.0\.0\.1:|, request )[\w.=-]+')
+_OWN_METRIC = re.compile(
+    r"(?:# \w+ )?(?:process_|python_|\w+_age_seconds|"
+    r"fleetridge_(?:server|http|requests?|reports|build|intake|database))"
+)
 
-# Whatever happened while the server was asked has one name; the fleet's newest report is half an hour old.
+# Along the axis of time everything lies where the moment puts it.
+_GEOMETRY = re.compile(r' (?:d|x|x1|x2|cx|width|points|transform)="[^"]*"')
+
+# Whatever happened while the server was asked has one name, and so has the day before it, of which changes are told:
+# the fleet's newest report is half an hour old, and none is just less than a day old.
 _MEANWHILE = timedelta(minutes=10)
+_A_DAY = timedelta(days=1)
+
+# What lies so far back stands in the question.
+_LONG = timedelta(days=1000)
 
 
 def kept(answer: httpx.Response, now: datetime) -> dict[str, Any]:
-    """Status, media type and content of an answer, times as distances from `now`."""
+    """Status, media type and content of an answer, times as distances from `now`, a whole minute."""
     kind = answer.headers.get("content-type", "").partition(";")[0]
     found: Any
     if kind.endswith("json"):
@@ -29,8 +42,12 @@ def kept(answer: httpx.Response, now: datetime) -> dict[str, Any]:
     elif kind == "application/zip":
         found = sorted(zipfile.ZipFile(io.BytesIO(answer.content)).namelist())
     else:
-        lines = _words(answer.text, now).replace("><", ">\n<").splitlines()
-        found = [line for line in lines if not _is_own_metric(line)]
+        text = _words(answer.text, now)
+        if kind == "text/plain":
+            text = re.sub("--+", "-", re.sub("  +", " ", text))  # columns are as wide as what stands in them
+        elif "/ui/gpus/" in answer.request.url.path:
+            text = _GEOMETRY.sub("", text)
+        found = [line for line in text.replace("><", ">\n<").splitlines() if not _OWN_METRIC.match(line)]
     return {"status": answer.status_code, "kind": kind, "answer": found}
 
 
@@ -44,22 +61,17 @@ def _value(value: Any, now: datetime) -> Any:  # noqa: ANN401 # any JSON
 
 def _words(text: str, now: datetime) -> str:
     timed = _TIME.sub(lambda found: _distance(found[0], now), text)
-    return _TOKENS.sub("CHANCE", _AGO.sub("AGO", timed))
+    return _CHANCE.sub("CHANCE", _AGO.sub("AGO", _SHORT_TIME.sub("TIME", timed)))
 
 
 def _distance(written: str, now: datetime) -> str:
-    moment = datetime.fromisoformat(written.replace(" UTC", "+00:00").replace("Z", "+00:00").replace(" ", "T"))
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-    before = now - aware
+    plain = written.replace(" UTC", "+00:00").replace("Z", "+00:00").replace(" ", "T").replace("%3A", ":")
+    moment = datetime.fromisoformat(plain)
+    before = now - (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc))
     if before < _MEANWHILE:
         return "MEANWHILE"
-    # A minute is as exact as text is.
-    return f"{round(before / timedelta(minutes=1))} MINUTES BEFORE"
-
-
-def _is_own_metric(line: str) -> bool:
-    """Whether a line of metrics is about the server's own work."""
-    return (
-        re.match(r"(process_|python_|fleetridge_(server|http|requests|request|reports|build|intake|database))", line)
-        is not None
-    )
+    if before > _LONG:
+        return written
+    if _A_DAY - _MEANWHILE < before <= _A_DAY:
+        return "A DAY BEFORE"
+    return f"{before // timedelta(minutes=1)} MINUTES BEFORE"  # text has no seconds

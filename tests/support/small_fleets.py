@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hypothesis import strategies as st
 
@@ -107,7 +107,7 @@ class GpuPlan:
             report = self.report_of(device, at)
             shared = {f"{part}__{name}": own for part in ("node", "gpu") for name, own in report[part].items()}
             times = {name: report[name] for name in ("measured_from", "measured_to")}
-            return make_skipped_report("busy", **shared, **times)
+            return make_skipped_report("busy", run__roster=None, run__roster_complete=False, **shared, **times)
         if self.trouble == "implausible" or (self.trouble == "implausible lately" and is_newest):
             return self.report_of(device, at, _IMPOSSIBLE)
         if self.trouble == "contended" or (self.trouble == "contended lately" and is_newest):
@@ -148,24 +148,10 @@ def _reports(gpus: Sequence[GpuPlan], device: str, now: datetime) -> list[dict[s
 
 _roofs = st.lists(st.sampled_from(sorted(_PI_TFLOPS)), min_size=1, max_size=3, unique=True)
 
-# Most gpus are well, else nobody is left to be compared with.
-_troubles = st.one_of(
-    st.just("none"),
-    st.just("none"),
-    st.sampled_from(
-        [
-            "implausible",
-            "implausible lately",
-            "old",
-            "contended lately",
-            "contended",
-            "failed lately",
-            "retired",
-            "quarantined",
-            "unmeasured",
-        ]
-    ),
-)
+# Most gpus are well, else nobody is left to be compared with; an upgrade is the fleet's.
+_well: Trouble = "none"
+_ill: list[Trouble] = [trouble for trouble in get_args(Trouble) if trouble not in (_well, "upgraded")]
+_troubles: st.SearchStrategy[Trouble] = st.one_of(st.just(_well), st.just(_well), st.sampled_from(_ill))
 _upgraded = st.sampled_from(["nowhere", "everywhere", "n0"])
 _runs = st.integers(1, 4)
 _speeds = st.integers(-10, 10).map(lambda step: 1 + step / 1000) | st.sampled_from([0.7, 0.83, 0.9, 0.96])
@@ -184,7 +170,7 @@ def small_fleets(draw: st.DrawFn) -> SmallFleet:
     gpus = []
     for number in range(draw(st.integers(1, 10))):
         node = draw(st.sampled_from(["n0", "n1", "n2"]))
-        trouble = draw(_troubles)
+        trouble: Trouble = draw(_troubles)
         if trouble == "none" and upgraded in ("everywhere", node):
             trouble = "upgraded"
         own = GpuPlan(

@@ -54,7 +54,7 @@ from support.small_fleets import SmallFleet, small_fleets
 # Each example is a fleet that is posted, evaluated and asked some dozen questions: a fraction of the usual number, and
 # none to make a failing one smaller, which takes minutes.
 any_fleets = settings(
-    max_examples=max(4, settings.default.max_examples // 20),
+    max_examples=max(4, settings().max_examples // 20),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
