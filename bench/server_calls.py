@@ -64,14 +64,14 @@ def write_calls(
     rounds = -(-calls // max(1, len(nodes) // clients))
     until = datetime.now(timezone.utc).replace(microsecond=0)
     times = [until - _NEW_SPAN + _NEW_SPAN * turn / rounds for turn in range(rounds)]
-    reports = _reports(memory_bytes)
+    reports = full_reports(memory_bytes)
     files = []
     for client in range(clients):
         own = itertools.product(times, list(nodes.items())[client::clients])
         files.append(folder / f"client-{client}")
         with files[-1].open("wb") as file:
             for measured_at, (node, gpus) in itertools.islice(own, calls):
-                body = gzip.compress(json.dumps(_call(reports, node, gpus, measured_at)).encode(), 6)
+                body = gzip.compress(json.dumps(call_of(reports, node, gpus, measured_at)).encode(), 6)
                 file.write(len(body).to_bytes(_SIZE_BYTES, "big") + body)
     return files
 
@@ -158,8 +158,8 @@ def _is_whole(node: str, gpus: Sequence[str]) -> bool:
     return len(gpus) == GPUS_PER_NODE and own == list(gpus)
 
 
-def _reports(memory_bytes: int | None) -> list[dict[str, Any]]:
-    """Full reports of the gpus of one node that does not exist."""
+def full_reports(memory_bytes: int | None = None) -> list[dict[str, Any]]:
+    """Full reports of the gpus of one node that does not exist; a gpu's memory is not known where none is given."""
     silicon = silicon_of(DEVICE)
     if silicon is None:
         raise SystemExit(f"the simulator has no {DEVICE} any more")
@@ -168,7 +168,7 @@ def _reports(memory_bytes: int | None) -> list[dict[str, Any]]:
     return [{**own, "gpu": {**own["gpu"], "memory_bytes": memory_bytes}} for own in sent]
 
 
-def _call(
+def call_of(
     reports: Sequence[Mapping[str, Any]], node: str, gpus: Sequence[str], measured_at: datetime
 ) -> dict[str, Any]:
     """Those reports under the names of a node that is there."""
