@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 from fastapi import Depends, FastAPI
-from sqlalchemy.exc import DBAPIError
 
 import fleetridge
 from fleetridge_server.access.answer_headers import AnswerHeaders
@@ -49,9 +48,9 @@ from fleetridge_server.problems import install_handlers
 from fleetridge_server.receiving.queue import working
 from fleetridge_server.receiving.workers import ThisProcess, Worker, WorkerProcess
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
 from fleetridge_server.store.schema import check_schema
+from fleetridge_server.store.trouble import DATABASE_TROUBLES
 
 _DESCRIPTION = "Keeps the rooflines of a fleet's GPUs and says which one is slower than its peers."
 
@@ -179,5 +178,5 @@ def _tasks(settings: Settings, database: Database, own_metrics: OwnMetrics, targ
 def _analyze(database: Database) -> None:
     """Help SQLite plan its queries, which nobody else does; a file that takes no writes is left as it is."""
     if database.data_file is not None:
-        with suppress(DBAPIError, DataFileError):
+        with suppress(*DATABASE_TROUBLES):
             database.analyze()

@@ -19,15 +19,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from fleetridge_server.access.answer_headers import common_headers
 from fleetridge_server.access.request_id import current_request_id
-from fleetridge_server.store.data_file import DataFileError
-from fleetridge_server.store.trouble import trouble
+from fleetridge_server.store.trouble import DATABASE_TROUBLES, trouble
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -127,9 +124,8 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ProblemError, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(DBAPIError, _on_database_error)
-    app.add_exception_handler(PoolTimeoutError, _on_database_error)
-    app.add_exception_handler(DataFileError, _on_database_error)
+    for trouble_of_database in DATABASE_TROUBLES:
+        app.add_exception_handler(trouble_of_database, _on_database_error)
     app.add_exception_handler(Exception, _on_unexpected)
 
 

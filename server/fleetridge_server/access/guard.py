@@ -10,8 +10,6 @@ from datetime import datetime, timezone
 from math import ceil
 from typing import final
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetridge_server.access import open_server
@@ -25,7 +23,7 @@ from fleetridge_server.access.small_bodies import bounded
 from fleetridge_server.access.token_text import sha256_of
 from fleetridge_server.access.uses import Uses
 from fleetridge_server.problems import ProblemError, answer_to, of_database
-from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.store.trouble import DATABASE_TROUBLES
 
 # Twenty mistakes of a person who copies a token, then one every three seconds; a guesser needs 2^250 of them.
 FAILURES = Rate(per_s=1 / 3, at_once=20)
@@ -88,7 +86,7 @@ class Guard:
         except ProblemError as problem:
             await answer_to(problem)(scope, receive, send)
             return
-        except (DBAPIError, PoolTimeoutError, DataFileError) as error:
+        except DATABASE_TROUBLES as error:
             trouble = of_database(error)
             if trouble is None:
                 raise

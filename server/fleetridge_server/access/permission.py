@@ -118,7 +118,7 @@ def require_places(caller: Caller, items: Iterable[Item], *, in_list: bool) -> N
             if not caller.may_write_about(node.cluster, node.name):
                 field = f"reports[{position}].node" if in_list else "node"
                 faults.append(
-                    FieldError(field=field, problem=f"{_place(node.cluster, node.name)} is not {caller.place}")
+                    FieldError(field=field, problem=f"{place_words(node.cluster, node.name)} is not {caller.place}")
                 )
     if faults:
         detail = f"this token may report for {caller.place} only; nothing was stored. Use a token for the place that "
@@ -138,7 +138,8 @@ def require_place(caller: Caller, cluster: str | None, node: str | None) -> None
         raise ProblemError(403, "other_place", "Not for this place", detail)
 
 
-def _place(cluster: str, node: str | None) -> str:
+def place_words(cluster: str, node: str | None) -> str:
+    """A cluster or a node, as an error names it."""
     return f"cluster {cluster!r}" if node is None else f"node {node!r} of cluster {cluster!r}"
 
 

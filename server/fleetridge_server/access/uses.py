@@ -11,12 +11,10 @@ from typing import final
 import anyio
 import anyio.to_thread
 from anyio import CapacityLimiter
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from fleetridge_server.store.data_file import DataFileError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.tokens import note_uses
+from fleetridge_server.store.trouble import DATABASE_TROUBLES
 
 # Whoever asks when a token was last used thinks in days.
 WRITTEN_EVERY_S = 60.0
@@ -47,7 +45,7 @@ class Uses:
         try:
             if uses:
                 await anyio.to_thread.run_sync(self._write, uses, limiter=self._writers)
-        except (DBAPIError, PoolTimeoutError, DataFileError):
+        except DATABASE_TROUBLES:
             self._last = {**uses, **self._last}
 
     def _write(self, uses: dict[int, datetime]) -> None:

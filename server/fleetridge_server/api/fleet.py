@@ -59,7 +59,7 @@ def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQu
 
 
 def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
-    """The answer."""
+    """The fleet as of a time: counts, coverage, worst nodes, changes, stragglers."""
     span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
     cluster = None if query.cluster == SIMULATED else query.cluster
     since = span.as_of - _A_DAY if query.since is None else query.since

@@ -13,5 +13,5 @@ class Layout(Enum):
 
     @property
     def units(self) -> int:
-        """The width."""
+        """Width of the plot, in units of the SVG's own coordinates."""
         return self.value

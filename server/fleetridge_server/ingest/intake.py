@@ -60,7 +60,7 @@ class Accepted:
         body: the document's compressed text.
         received_at: arrival by our clock.
         sent_at: of the envelope.
-        place: in time.
+        ordering: its place in time.
         gpu_id: identity of its gpu; None where the report is about the node.
         device_name: canonical name of that gpu's device.
     """
@@ -71,7 +71,7 @@ class Accepted:
     body: bytes
     received_at: datetime
     sent_at: datetime | None
-    place: Ordering
+    ordering: Ordering
     gpu_id: str | None
     device_name: str | None
 
@@ -120,7 +120,7 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
         body=packed(text),
         received_at=received_at,
         sent_at=sent_at,
-        place=ordering(report.measured_to, sent_at=sent_at, received_at=received_at),
+        ordering=ordering(report.measured_to, sent_at=sent_at, received_at=received_at),
         gpu_id=gpu_id,
         device_name=device_name,
     )

@@ -120,7 +120,7 @@ class _Progress:
     _told_at: float = field(default=0.0)
 
     def rows(self, table: str, done: int, total: int) -> None:
-        """Rows of a table."""
+        """Say how many rows of a table are copied."""
         self._tell(table, f"{table}: {done} of {total} rows")
 
     def pages(self, done: int, total: int) -> None:

@@ -61,7 +61,7 @@ class AlertsPage:
 
 @router.get("/ui/alerts")
 def get_alerts_page(request: Request, database: OpenDatabase) -> Response:
-    """The page."""
+    """Alerts, open ones first, with the marks that people made."""
     query = query_of(request, AlertsQuery)
     links = Links(simulated=query.cluster == SIMULATED)
     answer = read_alerts(database, query)

@@ -100,7 +100,7 @@ class ApiPage:
 
 @router.get(PATH)
 def get_api_page(request: Request) -> Response:
-    """The page."""
+    """The description of the API for people, drawn from `/openapi.json`."""
     app: FastAPI = request.app
     asks_for_token = caller_of(request).token_id is not None
     shown = api_page(app.openapi(), base=str(request.base_url).rstrip("/"), asks_for_token=asks_for_token)

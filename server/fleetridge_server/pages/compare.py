@@ -70,7 +70,7 @@ def get_comparison_chart(request: Request, database: OpenDatabase, name: str) ->
 
 @router.get("/ui/devices/{name:path}/compare")
 def get_comparison_page(request: Request, database: OpenDatabase, name: str) -> Response:
-    """The page."""
+    """Two groups of gpus of one device side by side, roof by roof."""
     query = query_of(request, ComparisonQuery, by=_DEFAULT_BY)
     answer = read_comparison(database, name, query)
     links = Links(simulated=query.cluster == SIMULATED, as_of=query.as_of)
@@ -82,7 +82,7 @@ def get_comparison_page(request: Request, database: OpenDatabase, name: str) -> 
 
 
 def compare_page(answer: Comparison, there: DeviceChoices, query: ComparisonQuery, links: Links) -> ComparePage:
-    """The page."""
+    """The page of a comparison that was read, as a template shows it."""
     clusters = (SIMULATED,) if links.simulated else there.clusters
     return ComparePage(
         answer=answer,

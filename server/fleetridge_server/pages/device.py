@@ -139,7 +139,7 @@ def get_distribution(request: Request, database: OpenDatabase, name: str) -> Res
 
 @router.get("/ui/devices/{name:path}")
 def get_device_page(request: Request, database: OpenDatabase, name: str) -> Response:
-    """The page."""
+    """A device: the fleet on its roofline, strips by roof, gpus worst first."""
     query, subject = _asked(request, database, name)
     answer = subject.answer
     with database.reading() as session:

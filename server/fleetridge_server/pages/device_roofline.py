@@ -15,7 +15,7 @@ from fleetridge_server.pages.device_subject import Subject, largest, variant_wor
 
 
 def roofline_chart(subject: Subject) -> RooflineChart:
-    """The chart."""
+    """The roofline of a device: each fleet roof, the gpus that stand out, published peaks, workloads."""
     answer, main = subject.answer, subject.dtype
     roofs = tuple(_fleet_roof(ridge, subject) for ridge in largest(answer.ridges))
     published = {variant_words(ridge): ridge.published.pi_tflops for ridge in answer.ridges if ridge.dtype == main}

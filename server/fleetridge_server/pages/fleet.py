@@ -95,7 +95,7 @@ class FleetPage:
 
 @router.get("/")
 def get_fleet_page(request: Request, database: OpenDatabase) -> Response:
-    """The page."""
+    """The fleet: counts by verdict, coverage, the worst nodes, the heat map."""
     query = query_of(request, FleetQuery)
     answer = read_fleet(database, query)
     links = _links(query)

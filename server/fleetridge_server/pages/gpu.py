@@ -122,7 +122,7 @@ def get_evidence(request: Request, database: OpenDatabase, gpu_id: str) -> Respo
 
 @router.get("/ui/gpus/{gpu_id:path}")
 def get_gpu_page(request: Request, database: OpenDatabase, gpu_id: str) -> Response:
-    """The page."""
+    """One gpu: its verdict with the arithmetic, its roofline, its history."""
     query = query_of(request, GpuQuery)
     read = read_gpu(database, gpu_id, query)
     links = Links(simulated=query.cluster is not None, as_of=query.as_of)

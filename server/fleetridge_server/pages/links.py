@@ -31,7 +31,7 @@ class Links:
     as_of: datetime | None = None
 
     def fleet(self, **parameters: _Value) -> str:
-        """The fleet."""
+        """Address of the page of the whole fleet."""
         return self.of("/", **parameters)
 
     def device(self, slug: str, part: str = "", /, **parameters: _Value) -> str:

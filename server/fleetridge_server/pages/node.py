@@ -84,7 +84,7 @@ def get_node_page(request: Request, database: OpenDatabase, name: str) -> Respon
 
 
 def node_page(answer: NodeAnswer, links: Links) -> NodePage:
-    """The page."""
+    """One node: its gpus, those that are missing, what the slowest costs."""
     worst = max(answer.stragglers, key=lambda cost: cost.loss, default=None)
     known = {gpu.gpu_id for gpu in answer.gpus}
     roster = () if answer.roster is None else answer.roster.gpus

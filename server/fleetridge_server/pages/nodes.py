@@ -122,7 +122,7 @@ class NodesPage:
 
 @router.get("/ui/nodes")
 def get_nodes_page(request: Request, database: OpenDatabase) -> Response:
-    """The page."""
+    """Nodes, worst first, a page at a time."""
     query = query_of(request, NodesPageQuery)
     links = Links(simulated=query.cluster == SIMULATED)
     read = read_nodes(database, query)

@@ -45,7 +45,7 @@ class SignInPage:
 
 @router.get("/ui/sign-in")
 def get_sign_in(request: Request) -> Response:
-    """The form."""
+    """The form that takes a token and opens a session."""
     return sign_in_page(request, SignInPage(local(request.query_params.get("back"))))
 
 

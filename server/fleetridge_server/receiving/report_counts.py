@@ -16,7 +16,7 @@ def note_reports(course: Course, items: Sequence[Item], outcomes: Sequence[Intak
     """
     course.outcomes.update(outcomes)
     course.lags_s += [
-        (item.received_at - item.place.ordered_at).total_seconds()
+        (item.received_at - item.ordering.ordered_at).total_seconds()
         for item, outcome in zip(items, outcomes, strict=True)
-        if outcome == "created" and isinstance(item, Accepted) and item.place.ordered_at is not None
+        if outcome == "created" and isinstance(item, Accepted) and item.ordering.ordered_at is not None
     ]

@@ -1,1 +1,1 @@
-"""Tables, connections, schema and writing: all that speaks SQL on the way in."""
+"""Tables, connections, schema, and the statements that write and read them."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Select, Table, bindparam, insert, or_, select, update
+from sqlalchemy import Select, Table, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
 from fleetridge_server.store.due import Population
@@ -84,12 +84,6 @@ def settle_alerts(
     return Settled(tuple(opened), tuple(resolved))
 
 
-def open_alerts(session: Session, *, simulated: bool = False) -> list[Alert]:
-    """All open alerts, newest first."""
-    chosen = select(Alert).where(Alert.resolved_at.is_(None), Alert.simulated.is_(simulated))
-    return list(session.scalars(chosen.order_by(Alert.opened_at.desc(), Alert.id.desc())))
-
-
 def alert_page(
     session: Session,
     *,
@@ -126,12 +120,6 @@ def alert_page(
     if before_id is not None:
         chosen = chosen.where(Alert.id < before_id)
     return list(session.scalars(chosen))
-
-
-def alerts_changed_by(session: Session, evaluation_id: int) -> list[Alert]:
-    """Alerts that one evaluation opened or resolved, oldest first: what is to be told to others."""
-    changed = or_(Alert.opened_by == evaluation_id, Alert.resolved_by == evaluation_id)
-    return list(session.scalars(select(Alert).where(changed).order_by(Alert.id)))
 
 
 def _open_of(population: Population) -> Select[Alert]:

@@ -77,12 +77,6 @@ def replace_inventory(session: Session, cluster: str, entries: Sequence[Expected
     note_due(session, due, at)
 
 
-def inventory_of(session: Session, cluster: str) -> list[InventoryEntry]:
-    """What is expected of a cluster, by node and gpu."""
-    chosen = select(InventoryEntry).where(InventoryEntry.cluster == cluster)
-    return list(session.scalars(chosen.order_by(InventoryEntry.node, InventoryEntry.gpu, InventoryEntry.id)))
-
-
 def shown_inventory(session: Session, cluster: str | None = None) -> list[tuple[InventoryEntry, str | None]]:
     """What is expected, with the name of each line's device, of one cluster or of all, by node and gpu."""
     query = select(InventoryEntry, Device.name).outerjoin(Device, Device.id == InventoryEntry.device_id)

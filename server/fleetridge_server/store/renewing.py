@@ -136,7 +136,7 @@ def _as_it_arrived(report: Report, body: bytes) -> Accepted | None:
     item = examined(json.loads(unpacked(body)), sent_at=report.sent_at, received_at=report.received_at)
     if not isinstance(item, Accepted):  # by the rules of an older server it was a report
         return None
-    return replace(item, place=Ordering(report.ordered_at, clock_ahead=report.clock_ahead))
+    return replace(item, ordering=Ordering(report.ordered_at, clock_ahead=report.clock_ahead))
 
 
 def _said_of_gpu(report: Report, item: Accepted) -> Row:

@@ -64,7 +64,7 @@ def gpu_key(accepted: Accepted) -> GpuKey | None:
 
 def rank_of(accepted: Accepted) -> str:
     """Text that sorts as reports do: oldest first, those without a time before all."""
-    return rank(accepted.place.ordered_at, accepted.report.measured_to, accepted.report.report_id)
+    return rank(accepted.ordering.ordered_at, accepted.report.measured_to, accepted.report.report_id)
 
 
 def rank(ordered_at: datetime | None, measured_to: datetime | None, report_id: UUID) -> str:
@@ -194,7 +194,7 @@ def _together(seen: Iterable[tuple[_Key | None, Row]], merged: Callable[[Row, Ro
 
 
 def _seen(item: Accepted) -> Row:
-    at = item.place.ordered_at
+    at = item.ordering.ordered_at
     return {"first_seen": at, "last_seen": at, "last_report_id": item.report.report_id, "last_rank": rank_of(item)}
 
 
@@ -224,7 +224,7 @@ def seen_node(item: Accepted) -> Row:
         "name": report.node.name,
         "labels": dict(report.node.labels),
         "roster": None if roster is None else [_roster_entry(gpu, report.node) for gpu in roster],
-        "roster_seen": None if roster is None else item.place.ordered_at,
+        "roster_seen": None if roster is None else item.ordering.ordered_at,
         "roster_report_id": None if roster is None else report.report_id,
         "roster_rank": None if roster is None else rank_of(item),
         "quarantined": False,

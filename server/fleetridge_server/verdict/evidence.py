@@ -1,7 +1,7 @@
 """
 What the engine is told: reports, typed and without what no verdict needs.
 
-A store fills these from its summaries by one query: one row per report × roof, grouped by report.
+Filled from the database's summaries by two statements, one for reports and one for their roofs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The past of each gpu, roof by roof: what drift and the effects of upgrades are read from.
+The past of each gpu, roof by roof: what drift is read from.
 
 Needs more of the past than a verdict does. It changes only with a gpu's own reports, so a caller may keep the result
 and ask again only for gpus that reported.
@@ -13,8 +13,7 @@ from datetime import datetime
 
 from fleetridge.report import RoofKey
 from fleetridge_server.compare.cohort import NEWEST_REPORTS, Cohort, is_judged
-from fleetridge_server.verdict.drift import Drift, Epoch, Look, drift, looks_of
-from fleetridge_server.verdict.epochs import EpochChange, PairedEffect, epoch_effects
+from fleetridge_server.verdict.drift import Drift, Epoch, Look, drift
 from fleetridge_server.verdict.evidence import JudgedReport
 from fleetridge_server.verdict.members import members_by_cohort
 from fleetridge_server.verdict.scale import FLOOR_WHEN_UNKNOWN, scale_floor
@@ -53,14 +52,3 @@ def gpu_drifts(reports: Sequence[JudgedReport], cohort_floors: Mapping[Cohort, f
         cohort = Cohort(roof, runs[-1].epoch.conditions)
         found[roof] = drift(runs, cohort_floors.get(cohort, FLOOR_WHEN_UNKNOWN))
     return found
-
-
-def upgrade_effects(
-    histories: Mapping[str, Sequence[JudgedReport]],
-) -> dict[RoofKey, dict[EpochChange, PairedEffect]]:
-    """Effects of the newest change of each factor, by roof, from the reports of each gpu, newest first."""
-    looks: dict[RoofKey, dict[str, list[Look]]] = defaultdict(dict)
-    for gpu_id, reports in histories.items():
-        for roof, runs in runs_by_roof(reports).items():
-            looks[roof][gpu_id] = looks_of(runs)
-    return {roof: epoch_effects(by_id) for roof, by_id in looks.items()}

@@ -110,18 +110,6 @@ def slow_nodes(verdicts: Iterable[Verdict]) -> list[SlowTogether]:
     return sorted(found, key=lambda slow: (-slow.loss, slow.place))
 
 
-def worst_gpus(verdicts: Iterable[Verdict]) -> dict[NodeName, Verdict]:
-    """Verdict of each node that loses most, in parts of its limit: what a job over the whole node waits for."""
-    worst: dict[NodeName, Verdict] = {}
-    for verdict in verdicts:
-        node = verdict.member.newest.report.node
-        if node is not None and verdict.yardstick.has_verdict:
-            held = worst.get(node)
-            if held is None or _severity(verdict) > _severity(held):
-                worst[node] = verdict
-    return worst
-
-
 def slow_racks(nodes: Iterable[SlowTogether], verdicts: Iterable[Verdict]) -> list[SlowTogether]:
     """Racks all of whose nodes (two or more) are slow in one roof."""
     slow: dict[tuple[NodeName, Cohort], SlowTogether] = {(NodeName(*node.place), node.cohort): node for node in nodes}
@@ -205,10 +193,6 @@ def _is_slow_together(group: Sequence[Verdict]) -> bool:
     if min(losses) < _SHARED_PART * gate or median(losses) < gate:
         return False
     return len(group) <= _LARGEST_SHARE * group[0].yardstick.pooled_n
-
-
-def _severity(verdict: Verdict) -> tuple[float, str]:
-    return verdict.loss / verdict.yardstick.limit, verdict.gpu_id
 
 
 def _together(node: NodeName, cohort: Cohort, group: Sequence[Verdict]) -> SlowTogether:

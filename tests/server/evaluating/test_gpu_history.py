@@ -21,9 +21,10 @@ from fleetridge_server.evaluating.gpu_history import (
 from fleetridge_server.verdict.drift import drift
 from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors, JudgedReport, RoofReading
-from fleetridge_server.verdict.histories import runs_by_roof, upgrade_effects
+from fleetridge_server.verdict.histories import runs_by_roof
 from fleetridge_server.verdict.members import by_gpu
 from support.judged import AS_OF, BETA, CONDITIONS, DAY, PI, report, series
+from support.upgrades import upgrade_effects
 
 OTHER_METHOD = replace(CONDITIONS, method="custom")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fleetridge_server import cli
-from fleetridge_server.store.inventory import inventory_of
+from fleetridge_server.store.inventory import shown_inventory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def write(path: Path, *lines: str) -> str:
 
 def kept(database: Database, cluster: str) -> list[tuple[str, str | None, int | None]]:
     with database.reading() as session:
-        return [(entry.node, entry.gpu, entry.expected_gpus) for entry in inventory_of(session, cluster)]
+        return [(entry.node, entry.gpu, entry.expected_gpus) for entry, _ in shown_inventory(session, cluster)]
 
 
 def test_a_file_is_read_and_shown(

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fleetridge_server.importing.csv_lines import HeaderError
-from fleetridge_server.importing.csv_reports import csv_fleet, csv_gpu_id
+from support.csv_reports import csv_fleet, csv_gpu_id
 
 HEADER = "device,node,gpu,gpu_index,measured_at,dtype,pi_tflops,beta_gbps,sm_clock_mhz,temperature_c,power_w"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from fleetridge_server.store.due import Population, due_notes
-from fleetridge_server.store.inventory import ExpectedGpu, expected_nodes, inventory_of, replace_inventory
+from fleetridge_server.store.inventory import ExpectedGpu, expected_nodes, replace_inventory, shown_inventory
 from fleetridge_server.store.lookup import device_named
 from fleetridge_server.verdict.evidence import NodeName
 from fleetridge_server.verdict.nodes import Expected
@@ -54,8 +54,8 @@ def test_an_import_replaces_what_was_expected_of_its_cluster(fleet: Fleet) -> No
     expect(fleet, ExpectedGpu("n3", expected_gpus=4), cluster="east")
 
     with fleet.database.reading() as session:
-        east = [(own.node, own.expected_gpus) for own in inventory_of(session, "east")]
-        west = [own.node for own in inventory_of(session, "west")]
+        east = [(own.node, own.expected_gpus) for own, _ in shown_inventory(session, "east")]
+        west = [own.node for own, _ in shown_inventory(session, "west")]
     assert (east, west) == ([("n3", 4)], ["n9"])
 
 

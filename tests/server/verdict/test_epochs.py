@@ -14,10 +14,10 @@ from fleetridge_server.verdict.drift import Epoch, Look
 from fleetridge_server.verdict.epochs import epoch_effects, paired_effect
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import Factors
-from fleetridge_server.verdict.histories import upgrade_effects
 from fleetridge_server.verdict.levels import Level
 from fleetridge_server.verdict.members import by_gpu
 from support.judged import AS_OF, CONDITIONS, DAY, MONDAY, PI, series, with_factors
+from support.upgrades import upgrade_effects
 
 RATIOS = st.lists(st.floats(0.5, 2.0), min_size=1, max_size=40)
 

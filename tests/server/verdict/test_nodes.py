@@ -9,7 +9,7 @@ import pytest
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import JudgedReport, NodeName
 from fleetridge_server.verdict.members import by_gpu
-from fleetridge_server.verdict.nodes import Absence, Expected, RackName, Roster, absences, worst_gpus
+from fleetridge_server.verdict.nodes import Absence, Expected, RackName, Roster, absences
 from support.judged import AS_OF, DAY, MONDAY, at_node, fleet, judged, report, series
 
 N1, N2 = NodeName("east", "n1"), NodeName("east", "n2")
@@ -62,12 +62,6 @@ def test_a_rack_is_named_where_all_its_nodes_are_slow() -> None:
     assert rack.place == RackName("east", "r2")
     assert len(rack.gpu_ids) == 8
     assert judged([*sound, *slow, *node("s3", [100.0] * 4, rack="r2")]).racks == ()
-
-
-def test_the_worst_gpu_of_a_node_is_that_furthest_past_its_limit() -> None:
-    reports = [*node("n1", [100.0] * 8), *node("n2", [99.0, 97.0, 98.0])]
-    found = worst_gpus(own for verdicts in judged(reports).verdicts.values() for own in verdicts)
-    assert found[N2].gpu_id == "n2-1"
 
 
 def test_a_gpu_that_the_newest_complete_roster_lacks_is_missing() -> None:
