@@ -262,7 +262,7 @@ def seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey,
         "identity_conflict": False,
         "several_nodes": False,
         "quarantined": False,
-        "measured_at": item.place.ordered_at if _is_valid(item) else None,
+        "measured_at": item.ordering.ordered_at if _is_valid(item) else None,
         **_seen(item),
     }
 
