@@ -36,17 +36,17 @@ from stored_fleet import add_reports, store_fleet
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.evaluating.collector import collector_held_back
-from fleetridge_server.evaluating.evaluator import Evaluator, outcome_of
+from fleetridge_server.evaluating.evaluator import Evaluator, evaluation_of
 from fleetridge_server.evaluation.judgement import judged
+from fleetridge_server.evaluation.save import rows_of, save_evaluation
+from fleetridge_server.evaluation.series import series_end
 from fleetridge_server.simulated_fleet import BETA, PI, Fault, FleetPlan, simulated_reports
 from fleetridge_server.store import schema
 from fleetridge_server.store.cluster_gpus import cluster_gpus
 from fleetridge_server.store.database import Database, create_database_engine, open_database
 from fleetridge_server.store.due import Population
-from fleetridge_server.store.evaluations import course
 from fleetridge_server.store.gpu_histories import histories
 from fleetridge_server.store.models import Gpu
-from fleetridge_server.store.outcomes import save_evaluation, writing_of
 from fleetridge_server.verdict.evaluation import Fleet, evaluate
 from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
 from fleetridge_server.verdict.histories import gpu_drifts
@@ -182,18 +182,17 @@ def stored_cost(database: Database, fleet: Stored) -> StoredCost:
         with database.reading() as session:
             histories(session, population, as_of)
             times.append(clock_s())
-            judgement = judged(session, population, as_of)
+            judgement = judged(session, population, as_of, there=cluster_gpus(session, population))
             times.append(clock_s())
-            before = course(session, population)
-            there = cluster_gpus(session, population)
-        outcome = outcome_of(population, judgement, made_at=as_of, there=there)
-        writing = writing_of(outcome, before)
+            before = series_end(session, population)
+        evaluation = evaluation_of(population, judgement, made_at=as_of)
+        rows = rows_of(evaluation, before)
         times.append(clock_s())
         with database.writing() as session:
-            save_evaluation(session, outcome, writing, after=None)
+            save_evaluation(session, evaluation, rows, after=None)
         times.append(clock_s())
     due, read, judge, shape, store = (end - start for start, end in itertools.pairwise(times))
-    del judgement, outcome, writing
+    del judgement, evaluation, rows
     _report_anew(database, population, few, as_of)
     later = replace(evaluator, now=lambda: as_of + timedelta(hours=1))
     started = clock_s()

@@ -26,6 +26,7 @@ from unittest.mock import patch
 
 import httpx
 from evaluation_cost import fleet_reports
+from fleetridge_server.store.current import keep_values
 from sqlalchemy import select
 from stored_fleet import store_fleet
 
@@ -34,7 +35,6 @@ from fleetridge_server.app import create_app
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.pages import alerts, compare, device, fleet, gpu, nodes
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.current import keep_values
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.schema import migrate

@@ -11,13 +11,13 @@ import os
 import random
 from datetime import datetime, timedelta, timezone
 
+from fleetridge_server.store.current import keep_values
 from multiplied_fleet import add_documents, multiply
 from sqlalchemy import select
 from stored_fleet import store_fleet
 
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.simulated_fleet import Fault, FleetPlan, simulated_reports
-from fleetridge_server.store.current import keep_values
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Gpu
 from fleetridge_server.store.upserts import in_chunks

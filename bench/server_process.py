@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import psycopg
+from fleetridge_server.store.evaluations import last_evaluations
 from processes import cpu_s, own_cpu_s, parent_of
 
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.serving import serve
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.database import open_database
-from fleetridge_server.store.evaluations import last_evaluations
 
 Evaluating = Literal["never", "as due", "always"]
 
