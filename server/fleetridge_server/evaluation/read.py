@@ -266,7 +266,7 @@ def summaries_of(
             cast("State | None", last_state),
             since,
             reason,
-            None if gpu_row is None else order.loss_of(gpu_row),
+            order.loss_of(gpu_row),
         )
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
