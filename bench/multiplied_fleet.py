@@ -123,7 +123,7 @@ def add_documents(database: Database, body: bytes, *, of_one_in: int) -> None:
 
 
 def _copy(session: Session, copy: _Copy) -> None:
-    nodes, gpus, reports, roofs, kept = (_table(name) for name in ("nodes", "gpus", "reports", "roofs", "gpu_roofs"))
+    nodes, gpus, reports, roofs = (_table(name) for name in ("nodes", "gpus", "reports", "roofs"))
     node = {"id": copy.node(nodes.c.id), "name": _numbered("node-", copy.node(nodes.c.id) - 1, _NODE_DIGITS)}
     first_gpu = (nodes.c.id - 1) * _GPUS_PER_NODE + 1
     _insert(session, nodes, _all(nodes) | node, nodes, [nodes.c.id <= copy.nodes, *copy.takes(first_gpu)])
@@ -144,12 +144,6 @@ def _copy(session: Session, copy: _Copy) -> None:
     roof = {"report_id": copy.report(roofs.c.report_id), "value": copy.value(roofs.c.value, reports.c.gpu_id)}
     joined = reports.join(roofs, roofs.c.report_id == reports.c.id)
     _insert(session, roofs, _all(roofs) | roof, joined, copy.takes(reports.c.gpu_id))
-    own = {
-        "gpu_id": copy.gpu(kept.c.gpu_id),
-        "report_id": copy.report(kept.c.report_id),
-        **{name: copy.value(kept.c[name], kept.c.gpu_id) for name in ("value", "newest_value")},
-    }
-    _insert(session, kept, _all(kept) | own, kept, copy.takes(kept.c.gpu_id))
 
 
 def _insert(

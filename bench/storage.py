@@ -49,7 +49,7 @@ _S_IN_MS = 1e3
 _SHAPES = (1, 8, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 # Tables with one row or some for each gpu, whatever it reports.
-_OF_GPU = ("gpus", "gpu_roofs", "gpu_histories", "gpu_verdicts")
+_OF_GPU = ("gpus", "gpu_histories", "gpu_verdicts")
 _OF_REPORT = ("reports", "roofs", "documents")
 
 _FLEET_GPUS = 100_000

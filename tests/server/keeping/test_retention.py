@@ -267,7 +267,7 @@ def test_of_each_past_day_the_last_evaluation_stays(database: Database) -> None:
 
 
 def evaluation(number: int, device_id: int | None) -> dict[str, object]:
-    """Two days ago at 3, 13 and 23 o'clock, so the day before, and one aside and one more today; the first id is 1."""
+    """Two days ago at 3, 13 and 23 o'clock, so the day before, and a historical one and one more today; the first id is 1."""
     as_of = [
         *(NOW - 2 * DAY + timedelta(hours=hour) for hour in (0, 10)),  # 1 goes
         *(NOW - DAY + timedelta(hours=hour) for hour in (0,)),
@@ -280,7 +280,7 @@ def evaluation(number: int, device_id: int | None) -> dict[str, object]:
         "id": number + 1,
         "device_id": device_id,
         "simulated": False,
-        "aside": number == 5,
+        "historical": number == 5,
         "as_of": as_of[number],
         "made_at": as_of[number],
         "took_ms": 1.0,
