@@ -46,7 +46,7 @@ YOUNG = NOW - 80 * DAY
 KILLED = """
 import itertools, os, signal, sys
 from datetime import datetime, timedelta, timezone
-from fleetridge_server.keeping.retention import EVERY_HOUR_KEPT, drop_old
+from fleetridge_server.keeping.retention import drop_old
 from fleetridge_server.store.database import open_database
 looks = itertools.count(1)
 is_ending = lambda: next(looks) == int(sys.argv[2]) and os.kill(os.getpid(), signal.SIGKILL)
