@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
@@ -24,23 +25,28 @@ def report(uuid: str, pi_tflops: float = 800.0) -> Report:
     return swept(device, SweepOptions(profile="quick"))
 
 
-@pytest.mark.parametrize("is_evaluated", [False, True])
 @pytest.mark.parametrize(
     ("peers", "pi_tflops", "state"), [(8, 800.0, "ok"), (8, 700.0, "degraded"), (3, 700.0, "unknown")]
 )
 def test_a_gpu_is_held_against_its_fleet(
-    sqlite_databases: SqliteDatabases, is_evaluated: bool, peers: int, pi_tflops: float, state: State
+    sqlite_databases: SqliteDatabases, peers: int, pi_tflops: float, state: State
 ) -> None:
-    url = sqlite_databases.create(migrated=True)
+    before, answer = answers(sqlite_databases, peers)
+    new = report("GPU-new", pi_tflops)
+    found = judged(new, bands_of(answer), at=datetime.now(timezone.utc))
+
+    assert judged(new, bands_of(before), at=datetime.now(timezone.utc)).state == "unknown"
+    assert found.state == state
+    assert [roof.peers for roof in found.roofs] == [peers, peers]
+
+
+def answers(databases: SqliteDatabases, peers: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a server answers of a fleet, before and after it evaluated it."""
+    url, asked = databases.create(migrated=True), {"limit": 1}
     with app_client(url) as server:
         for number in range(peers):
             posted = server.post("/reports", content=report(f"GPU-{number}").canonical_json())
             assert posted.status_code == 201, posted.text
-        if is_evaluated:
-            assert server_cli.main(["evaluate", "--database-url", url]) == 0
-        answer = server.get("/devices/NVIDIA%20H200/ridge", params={"limit": 1}).json()
-    found = judged(report("GPU-new", pi_tflops), bands_of(answer), at=datetime.now(timezone.utc))
-
-    assert bool(answer["cohorts"]) is is_evaluated
-    assert found.state == state
-    assert [roof.peers for roof in found.roofs] == [peers, peers]
+        before = server.get("/devices/NVIDIA%20H200/ridge", params=asked).json()
+        assert server_cli.main(["evaluate", "--database-url", url]) == 0
+        return before, server.get("/devices/NVIDIA%20H200/ridge", params=asked).json()

@@ -117,9 +117,9 @@ class FleetOrder:
         known = self.last_states[place]
         return None if known == _NO_STATE else STATES[known]
 
-    def loss_of(self, row: int) -> float | None:
-        """Largest loss of a gpu by its row; None where it has no value, or is not in the order."""
-        place = self.places.get(row)
+    def loss_of(self, row: int | None) -> float | None:
+        """Largest loss of a gpu by its row; None where it has no value or row, or is not in the order."""
+        place = None if row is None else self.places.get(row)
         loss = nan if place is None else self.losses[place]
         return None if isnan(loss) else loss
 

@@ -266,7 +266,7 @@ def summaries_of(
             cast("State | None", last_state),
             since,
             reason,
-            order.loss_of(gpu_row or 0),  # of one that never reported there is no row
+            order.loss_of(gpu_row),
         )
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))

@@ -83,7 +83,7 @@ LOSSES = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.09, 0.3, 1e-9]), min_s
 
 
 def marked_fleet(losses: Sequence[float], days: int, mark: Mark | None) -> Fleet:
-    """Gpus that lost some part midway, with the driver of then, and were measured every day; with links and a mark."""
+    """Gpus that lost some part midway, with a new driver, measured every day; with links and a mark."""
     reports = [
         replace(
             own, roofs={**own.roofs, H2D: reading(50.0 * (1 - loss))}, factors=Factors(driver=str(day >= days // 2))

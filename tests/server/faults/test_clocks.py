@@ -157,7 +157,7 @@ def test_a_device_that_failed_while_the_clock_was_ahead_is_tried_again_once_it_i
     right = fleet.now + HOUR
     fleet.now = right + YEARS
     with monkeypatch.context() as patched:
-        patched.setattr(Evaluator, "continue_course", lambda _self, _population: 1 / 0)
+        patched.setattr(Evaluator, "evaluate_now", lambda _self, _population: 1 / 0)
         failed = schedule.follow_once()
     fleet.now = right
     done = schedule.follow_once()

@@ -14,7 +14,7 @@ from sqlalchemy import func, insert, select, text
 
 from fleetridge_server import cli
 from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.keeping.retention import NOTIFICATIONS_KEPT, Dropped, drop_old
+from fleetridge_server.keeping.retention import EVERY_HOUR_KEPT, NOTIFICATIONS_KEPT, Dropped, drop_old
 from fleetridge_server.keeping.told import told_dropped
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.document_months import Month
@@ -253,13 +253,13 @@ def test_messages_that_were_sent_long_ago_go(database: Database) -> None:
 
 
 def test_of_each_past_day_the_last_evaluation_stays(database: Database) -> None:
-    """Of the course; those that somebody asked for stay beside it, and so does what is of today."""
+    """Of the series, after a quarter; those that somebody asked for stay beside it, and so does what is newer."""
     arrive(database, NOW)
     with database.writing() as session:
         device_id = session.scalar(select(Device.id))
         session.execute(insert(StoredEvaluation), [evaluation(number, device_id) for number in range(8)])
 
-    dropped = drop_old(database, KEPT, NOW, pause=no_pause)
+    dropped = drop_old(database, KEPT, NOW + EVERY_HOUR_KEPT, pause=no_pause)
 
     with database.reading() as session:
         assert set(session.scalars(select(StoredEvaluation.id))) == {2, 3, 5, 6, 7, 8}
@@ -267,7 +267,7 @@ def test_of_each_past_day_the_last_evaluation_stays(database: Database) -> None:
 
 
 def evaluation(number: int, device_id: int | None) -> dict[str, object]:
-    """Two days ago at 3, 13 and 23 o'clock, so the day before, and one aside and one more today; the first id is 1."""
+    """Two days ago at 3, 13 and 23 o'clock, so the day before, a historical one and two today; ids from 1."""
     as_of = [
         *(NOW - 2 * DAY + timedelta(hours=hour) for hour in (0, 10)),  # 1 goes
         *(NOW - DAY + timedelta(hours=hour) for hour in (0,)),
@@ -280,7 +280,7 @@ def evaluation(number: int, device_id: int | None) -> dict[str, object]:
         "id": number + 1,
         "device_id": device_id,
         "simulated": False,
-        "aside": number == 5,
+        "historical": number == 5,
         "as_of": as_of[number],
         "made_at": as_of[number],
         "took_ms": 1.0,

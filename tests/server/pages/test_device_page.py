@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetridge.quantities import significant
-from fleetridge_server.api import ridge_lists
+from fleetridge_server.api import gpu_lists
 from fleetridge_server.drawing import roofline_curves
 from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
@@ -161,7 +161,7 @@ def test_beta_stays_on_the_strips_whatever_dtype_is_chosen(sick: AppClient, only
 def test_of_a_large_fleet_bars_count_the_gpus_and_the_accused_are_marks(
     sick: AppClient, monkeypatch: pytest.MonkeyPatch, only: str
 ) -> None:
-    monkeypatch.setattr(ridge_lists, "MOST_DRAWN", 4)
+    monkeypatch.setattr(gpu_lists, "MOST_DRAWN", 4)
     monkeypatch.setattr(roofline_curves, "MOST_LINES", 4)
 
     page = page_of(sick, f"{PAGE}{only}")
