@@ -68,7 +68,7 @@ class FleetServer:
         self.post(own.reports(asked.raw_name, now))
         distrusted = own.distrusted_reports(asked.raw_name, now)
         if distrusted:
-            token, told = server_command(self.database_url, "token", "create", "other", "--scope", "ingest")
+            token, told = server_command(self.database_url, "token", "create", f"other {number}", "--scope", "ingest")
             self.post(distrusted, token=token)
             server_command(self.database_url, "token", "quarantine", told.split()[1])
         for gpu_id in own.retired:
