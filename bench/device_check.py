@@ -32,7 +32,7 @@ from fleetridge_agent.device.torch_kernels import gemm_operands
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.measure.evidence import EvidenceLog
 from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.measure.protocol import REPS, WARMUP
+from fleetridge_agent.protocol import REPS, WARMUP
 from fleetridge_agent.measure.reference_shapes import reference_gemm
 from fleetridge_agent.measure.report_builder import build_report
 from fleetridge_agent.measure.stream import measure_streams

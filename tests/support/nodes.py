@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetridge_agent.config import options
+from fleetridge_agent.config.in_force import settings_seen
 from fleetridge_agent.config.settings import Source
 from fleetridge_agent.deliver.client import Server
 from fleetridge_agent.doctor.child import NoFactsError
@@ -58,9 +59,11 @@ class SickNode:
         for setting in options.every_setting():
             if setting not in options.SHOWING:
                 setting.add_to(parser)
+        state_dir = self.root / "state"
         return Surroundings(
-            source=Source(parser.parse_args(arguments), self.environ),
-            state_dir=self.root / "state",
+            settings=settings_seen(Source(parser.parse_args(arguments), self.environ), state_dir),
+            environ=self.environ,
+            state_dir=state_dir,
             host=Host(self.root),
             now=lambda: NOW,
             nvml=lambda: _told(self.nvml),

@@ -90,19 +90,6 @@ class _Part(BaseModel):
 _PartT = TypeVar("_PartT", bound=_Part)
 
 
-class _Conditions(_Part):
-    memory_bytes: int | None
-    sm_count: int | None
-    mig_profile: str | None
-    partition: str | None
-    fill: str | None
-    method: str | None
-    protocol_version: int | None
-
-    def conditions(self) -> Conditions:
-        return Conditions(**{name: getattr(self, name) for name in Conditions._fields})
-
-
 class _Roof(_Part):
     kind: RoofKind
     dtype: str
@@ -130,13 +117,13 @@ class _Limits(_Part):
 
 class _Cohort(_Part):
     roof: _Roof
-    conditions: _Conditions
+    conditions: Conditions
     bands: list[_Limits]
 
     def bands_here(self) -> Iterator[Band]:
         for limits in self.bands:
             levels = frozenset((level.factor, level.name) for level in limits.levels)
-            yield Band(self.roof.key(), self.conditions.conditions(), limits.n, limits.median, limits.lowest, levels)
+            yield Band(self.roof.key(), self.conditions, limits.n, limits.median, limits.lowest, levels)
 
 
 class _Distribution(_Part):
@@ -150,7 +137,7 @@ class _Compared(_Part):
     dtype: str
     regime: Regime
     kernel: str | None
-    conditions: _Conditions
+    conditions: Conditions
 
 
 class _Compute(_Compared):
@@ -171,9 +158,9 @@ class _Memory(_Compared):
         return _by_distribution(key, self.conditions, self.beta_gbps)
 
 
-def _by_distribution(key: RoofKey, conditions: _Conditions, values: _Distribution) -> Band:
+def _by_distribution(key: RoofKey, conditions: Conditions, values: _Distribution) -> Band:
     loss = largest_loss(peers=values.n, median=values.median, q1=values.q1, q3=values.q3)
-    return Band(key, conditions.conditions(), values.n, values.median, (1 - loss) * values.median)
+    return Band(key, conditions, values.n, values.median, (1 - loss) * values.median)
 
 
 def _entries(answer: Mapping[str, Any], name: str, model: type[_PartT]) -> Iterator[_PartT]:

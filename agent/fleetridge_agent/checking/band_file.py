@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from fleetridge.identity import canonical_device_name, distinct_device_slug
+from fleetridge.quantities import MIB
 from fleetridge_agent.deliver.durable_file import write_durably
 
 _FOLDER = "check"
@@ -23,7 +24,7 @@ _CLOCK_SLACK = timedelta(hours=1)
 # Parts of an answer in which bands are; the list of gpus, its largest part, is not needed.
 _PARTS = ("cohorts", "ridges", "bandwidths")
 
-_MOST_BYTES = 8 * 1024**2
+_MOST_BYTES = 8 * MIB
 
 
 class KeptBands(BaseModel):

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from fleetridge.quantities import MIB
 from fleetridge.report import Report, RoofKey
 from fleetridge.report.roofs import Level, Regime, RoofKind
 from fleetridge_agent.checking.band import Band
@@ -22,7 +23,7 @@ from fleetridge_agent.deliver.durable_file import write_durably
 from fleetridge_agent.errors import UsageError
 
 # Gpus of one node with some dozens of roofs each.
-_MOST_BYTES = 4 * 1024**2
+_MOST_BYTES = 4 * MIB
 
 # Nothing secret is in it, and a build may hand it to another user.
 _FILE_MODE = 0o644
@@ -67,7 +68,7 @@ class BaselineGpu(_Part):
     @property
     def conditions(self) -> Conditions:
         """Under which it was measured."""
-        return Conditions(**{name: getattr(self, name) for name in Conditions._fields})
+        return Conditions(**{name: getattr(self, name) for name in Conditions.model_fields})
 
 
 class Baseline(_Part):
@@ -147,7 +148,7 @@ def _gpu(subject: Subject, uuid: str | None) -> BaselineGpu:
     return BaselineGpu(
         uuid=uuid,
         device=subject.device,
-        **subject.conditions._asdict(),
+        **subject.conditions.model_dump(),
         roofs=tuple(_roof(roof) for roof in subject.roofs),
     )
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 from pydantic_core import from_json
 
-from fleetridge import __version__
+from fleetridge.quantities import MIB
 from fleetridge.terminal_text import shortened, visible
-from fleetridge_agent.deliver.aside import within
-from fleetridge_agent.deliver.client import Server, open_http
+from fleetridge_agent.deliver.client import Server
+from fleetridge_agent.deliver.http import bounded, open_http, within
 from fleetridge_agent.errors import AgentError
 
 # A preflight has seconds; a server that needs longer is as good as none, as the last band is on disk.
@@ -24,7 +23,7 @@ _DEADLINE_S = 15.0
 _CALL_DEADLINE_S = 25.0
 
 # Bands of some hundred cohorts and one gpu take some hundred kilobytes.
-_MOST_BYTES = 8 * 1024**2
+_MOST_BYTES = 8 * MIB
 
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 200, 401, 403, 404
 _UNKNOWN_DEVICE = "unknown_device"
@@ -57,16 +56,15 @@ def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport 
         UsageError: certificates or a proxy cannot be used.
     """
     url = f"{server.url}/devices/{quote(device, safe='')}/ridge"
-    headers = {"User-Agent": f"fleetridge-agent/{__version__}", "Accept": "application/json"}
-    if server.token:
-        headers["Authorization"] = f"Bearer {server.token}"
 
     def asked() -> tuple[int, bytes]:
         with (
-            open_http(server, headers=headers, timeouts=_TIMEOUTS, transport=transport) as http,
+            open_http(server, timeouts=_TIMEOUTS, transport=transport) as http,
             http.stream("GET", url, params={"limit": 1}) as response,
         ):
-            return response.status_code, b"".join(_bounded(response.iter_bytes()))
+            return response.status_code, b"".join(
+                bounded(response.iter_bytes(), most_bytes=_MOST_BYTES, limit_s=_DEADLINE_S)
+            )
 
     try:
         status, body = within(_CALL_DEADLINE_S, asked)
@@ -96,12 +94,3 @@ def _json(body: bytes) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    received_bytes, deadline = 0, time.monotonic() + _DEADLINE_S
-    for chunk in chunks:
-        received_bytes += len(chunk)
-        if received_bytes > _MOST_BYTES or time.monotonic() > deadline:
-            return
-        yield chunk

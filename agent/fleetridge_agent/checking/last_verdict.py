@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fleetridge.quantities import MIB
 from fleetridge_agent.checking.verdict import GpuVerdict
 from fleetridge_agent.deliver.durable_file import write_durably
 from fleetridge_agent.lock import file_name_of
@@ -24,7 +25,7 @@ _FOLDER = "check"
 _CLOCK_SLACK = timedelta(minutes=1)
 
 # A node of 256 gpus with some dozens of roofs each stays far below; what is larger is no verdict of ours.
-_MOST_BYTES = 4 * 1024**2
+_MOST_BYTES = 4 * MIB
 
 
 class LastVerdict(BaseModel):

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
 
 from fleetridge.identity import fallback_device_name
+from fleetridge.judged import is_judged
 from fleetridge.peaks import lacks_dtype
 from fleetridge.report import Environment, Gpu, Report, Roof, RoofKey
 from fleetridge.report.roofs import settled_dtype
 
-# The kernels by which gpus are judged; whatever else a sweep finds is only shown.
-_JUDGED_KERNELS = {"compute": "gemm_reference", "memory": "read"}
-_OWN_MEMORY = "device"
-
 _SYMBOL = {"compute": "pi", "memory": "beta"}
 
 
-class Conditions(NamedTuple):
-    """What two gpus of one device must share to be compared; None equals only None."""
+class Conditions(BaseModel):
+    """
+    What two gpus of one device must share to be compared; None equals only None.
+
+    Also the form in which a server's answer states them.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     memory_bytes: int | None
     sm_count: int | None
@@ -70,7 +74,11 @@ def subject_of(report: Report) -> Subject:
             protocol_version=report.agent.protocol_version,
         ),
         levels=frozenset(_levels(report.environment)),
-        roofs=tuple(MeasuredRoof(_settled(roof, report), roof.value) for roof in report.roofs if _is_judged(roof)),
+        roofs=tuple(
+            MeasuredRoof(_settled(roof, report), roof.value)
+            for roof in report.roofs
+            if is_judged(roof.kind, level=roof.level, kernel=roof.kernel)
+        ),
     )
 
 
@@ -84,10 +92,6 @@ def roof_name(key: RoofKey) -> str:
     dtype = (key.dtype,) if key.kind == "compute" else ()
     accumulation = ("fast",) if key.fast_accumulation else ()
     return " ".join((_SYMBOL[key.kind], *dtype, *accumulation, *(() if key.regime == "unspecified" else (key.regime,))))
-
-
-def _is_judged(roof: Roof) -> bool:
-    return roof.level == _OWN_MEMORY and roof.kernel == _JUDGED_KERNELS[roof.kind]
 
 
 def _settled(roof: Roof, report: Report) -> RoofKey:

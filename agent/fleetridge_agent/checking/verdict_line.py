@@ -1,13 +1,16 @@
-"""The one line that a check prints, for programs that read 80 bytes and no more."""
+"""A verdict in words: the one line that a check prints, for programs that read 80 bytes, and what the log says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from fleetridge.quantities import MINUS, signed_percent, since
+from fleetridge.quantities import MINUS, quantity, signed_percent, since
 from fleetridge.terminal_text import visible
-from fleetridge_agent.checking.verdict import GpuVerdict, worst_state
+from fleetridge_agent.checking.verdict import GpuVerdict, RoofVerdict, State, worst_state
+
+log = logging.getLogger(__name__)
 
 # node-problem-detector cuts a message after 80 bytes; the newline is one of them.
 _MOST_BYTES = 79
@@ -33,6 +36,21 @@ def verdict_line(verdicts: Sequence[GpuVerdict], *, trouble: str = "", old: time
         if len(line) + len(piece) <= _MOST_BYTES:
             line += piece
     return line.removesuffix(": ")
+
+
+def say_state(emit: Callable[[str], None], verdicts: Sequence[GpuVerdict], *, trouble: str = "") -> State:
+    """Write the one line of a check, as `verdict_line` has it; the state that it says."""
+    emit(f"{verdict_line(verdicts, trouble=trouble)}\n")
+    return worst_state(verdict.state for verdict in verdicts)
+
+
+def say_verdict(verdict: GpuVerdict) -> None:
+    """Put a verdict into the log, with every number that it rests on."""
+    who = ", ".join(word for word in (verdict.device, verdict.uuid) if word) or "unnamed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    log.info("%s (%s): %s%s", verdict.name, who, verdict.state, reason)
+    for roof in verdict.roofs:
+        log.info("  %s", _roof_line(roof))
 
 
 def _parts(verdicts: Sequence[GpuVerdict], *, trouble: str, old: timedelta | None) -> Iterator[str]:
@@ -75,3 +93,13 @@ def _short(text: str) -> str:
 
 def _ascii(text: str) -> str:
     return visible(text.replace(MINUS, "-")).encode("ascii", errors="backslashreplace").decode("ascii")
+
+
+def _roof_line(roof: RoofVerdict) -> str:
+    measured = f"{roof.roof} {quantity(roof.value, roof.unit)}"
+    reason = f" ({roof.reason})" if roof.reason else ""
+    if roof.median is None:
+        return f"{measured}: {roof.state}{reason}"
+    whose = "of the baseline" if roof.peers is None else f"of {roof.peers} peers"
+    beside = f"{signed_percent(roof.deviation)} of the median {quantity(roof.median, roof.unit)} {whose}"
+    return f"{measured}, {beside}, degraded below {quantity(roof.lowest, roof.unit)}: {roof.state}{reason}"

@@ -10,8 +10,7 @@ from typing import TextIO
 from fleetridge.quantities import MINUS, MISSING
 from fleetridge.terminal_text import ELLIPSIS
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.log import ProgressLine
-from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.progress import Progress, ProgressLine
 from fleetridge_agent.stop import Stop
 
 # What the typographic signs of our own tables look like where there is ASCII only.

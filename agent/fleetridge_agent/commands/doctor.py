@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from functools import cache, partial
 
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.config.in_force import settings_seen
 from fleetridge_agent.doctor.child import asked
 from fleetridge_agent.doctor.diagnosis_forms import diagnosis_json, diagnosis_text
 from fleetridge_agent.doctor.examination import examine
@@ -26,7 +27,8 @@ def doctor(context: Context) -> ExitCode:
 
 def _surroundings(context: Context) -> Surroundings:
     return Surroundings(
-        source=context.source,
+        settings=settings_seen(context.source, context.state_dir),
+        environ=context.source.environ,
         state_dir=context.state_dir,
         host=Host(),
         now=_now,

@@ -15,6 +15,16 @@ from fleetridge_agent.stop import Stop
 log = logging.getLogger(__name__)
 
 
+def spooled(spool: Spool, report: Report) -> Outgoing:
+    """Put a report on disk; one that cannot be put there goes to the server from memory."""
+    report_id, body = str(report.report_id), report.canonical_json()
+    try:
+        return spool.add(report_id, body)
+    except SpoolError as error:
+        log.warning("%s; trying to deliver this report from memory", error)
+        return Outgoing(report_id, body)
+
+
 class Outbox:
     """
     Reports of one check.
@@ -36,12 +46,7 @@ class Outbox:
         """Put a report on disk."""
         if self._server is None:
             return
-        report_id, body = str(report.report_id), report.canonical_json()
-        try:
-            self._outgoing.append(self._spool.add(report_id, body))
-        except SpoolError as error:
-            log.warning("%s; trying to deliver this report from memory", error)
-            self._outgoing.append(Outgoing(report_id, body))
+        self._outgoing.append(spooled(self._spool, report))
 
     def deliver_once(self) -> None:
         """Try once: whoever asked for a verdict waits for this program to end, and the spool waits for the next run."""

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from fleetridge.report import Report, RunKind
+from fleetridge_agent.busy.admission import is_busy
+from fleetridge_agent.checking.node import keep_verdicts_of_run
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.node_verdict import keep_verdicts_of_run
+from fleetridge_agent.commands.outbox import spooled
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
@@ -16,16 +18,14 @@ from fleetridge_agent.errors import (
     AlreadyRunningError,
     DeviceBusyError,
     ExitCode,
-    MigWithoutSliceError,
     NoDeviceError,
-    SpoolError,
 )
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.measure.measuring import Assignment, Measured, combined, is_busy, refused, start_run
-from fleetridge_agent.measure.sweep import Progress
-from fleetridge_agent.measure.targets import ALL, Target, targets, without_slice
+from fleetridge_agent.measure.measuring import Assignment, Measured, combined, refused, start_run
+from fleetridge_agent.measure.targets import Target, measurable
 from fleetridge_agent.measure.waiting import idle_first
 from fleetridge_agent.output.run_table import run_table
+from fleetridge_agent.progress import Progress
 from fleetridge_agent.worker.station import Station
 
 log = logging.getLogger(__name__)
@@ -76,11 +76,18 @@ def measure_and_deliver(
         for measured in _measured_under_lock(context, assignment):
             found.append(measured)
             if is_sent(measured.report):
-                outgoing.append(_spooled(spool, measured.report))
+                outgoing.append(spooled(spool, measured.report))
         show(found)
         tally = dispatch(client.deliver, spool, outgoing, is_stopped=lambda: context.stop.is_asked)
-    if not context.stop.is_asked:
-        keep_verdicts_of_run(context, server, [measured.report for measured in found])
+    # Of half of a roofline no band speaks.
+    if not context.stop.is_asked and options.MODE.required(context.source) == "all":
+        keep_verdicts_of_run(
+            [measured.report for measured in found],
+            server,
+            context.state_dir,
+            assignment.node.name or "",
+            all_gpus=choices.measures_all_gpus(context.source),
+        )
     return _code(combined([measured.code for measured in found]), say(tally))
 
 
@@ -119,16 +126,9 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    kind, chosen = choices.device_kind(context.source), options.GPUS.value(context.source)
-    unusable = without_slice(kind, chosen)
+    unusable, gpus = measurable(choices.device_kind(context.source), options.GPUS.value(context.source))
     for card, error in unusable:
         yield refused(assignment, error, card)
-    try:
-        gpus = targets(kind, chosen, default=(ALL,), but={card for card, _ in unusable})
-    except MigWithoutSliceError:
-        if not unusable:
-            raise
-        return
     station = _station(context, gpus)
     measured_alone: list[Target] = []
     for target in _in_turn(context, gpus, assignment):
@@ -147,7 +147,7 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
 
     def is_idle(target: Target) -> bool:
         try:
-            is_busy(target, assignment, wait=context.stop.wait)
+            is_busy(target, force=assignment.options.force, wait=context.stop.wait)
         except DeviceBusyError:
             return False
         return True
@@ -171,15 +171,6 @@ def _station(context: Context, gpus: Sequence[Target]) -> Station:
         context.on_progress(f"gpu {numbers[target]} of {len(gpus)}, ")(progress)
 
     return Station(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
-
-
-def _spooled(spool: Spool, report: Report) -> Outgoing:
-    report_id, body = str(report.report_id), report.canonical_json()
-    try:
-        return spool.add(report_id, body)
-    except SpoolError as error:
-        log.warning("%s; trying to deliver this report from memory", error)
-        return Outgoing(report_id, body)
 
 
 def _code(measuring: ExitCode, delivering: ExitCode) -> ExitCode:

@@ -10,12 +10,15 @@ from fleetridge.text_table import DEFAULT_WIDTH
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.commands.result_files import ResultFiles, result_files
 from fleetridge_agent.config import choices, options
-from fleetridge_agent.errors import ExitCode
+from fleetridge_agent.config.settings import Source
+from fleetridge_agent.errors import ExitCode, UsageError
 from fleetridge_agent.measure.measuring import Assignment, Course, Measured, combined, measure, start_run
+from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target, targets
 from fleetridge_agent.output.csv_rows import csv_text
 from fleetridge_agent.output.json_forms import json_text
 from fleetridge_agent.output.page import View, sweep_page
+from fleetridge_agent.output.placement import ModelTraits
 from fleetridge_agent.output.yardstick import GivenPeaks
 
 # One gpu unless more are asked for: a person at a terminal wants an answer within a minute.
@@ -62,10 +65,10 @@ def _choices(context: Context) -> _Choices:
     """Everything that can be wrong is found out before anything is measured."""
     source = context.source
     kind, sweep_options = choices.device_kind(source), choices.sweep_options(source, shows_shapes=True)
-    view = _view(context, given=choices.given_peaks(source, sweep_options))
+    view = _view(context, given=_given_peaks(source, sweep_options))
     files = result_files(options.CSV.value(source), options.JSON.value(source))
     node = choices.node_of(source)
-    chosen = targets(kind, options.GPUS.value(source), default=_DEFAULT_GPUS)
+    chosen = targets(kind, options.GPUS.value(source) or _DEFAULT_GPUS)
     assignment = Assignment(
         run=start_run("manual", kind, source.environ),
         node=node,
@@ -89,8 +92,26 @@ def _view(context: Context, *, given: GivenPeaks) -> View:
     encoding = (context.stdout.encoding or "").lower().replace("-", "")
     columns = DEFAULT_WIDTH if context.columns is None else context.columns
     return View(
-        traits=choices.model_traits(context.source),
+        traits=_model_traits(context.source),
         given=given,
         width=min(max(columns, _NARROWEST), _WIDEST),
         ascii_only=not encoding.startswith("utf"),
     )
+
+
+def _given_peaks(source: Source, sweep: SweepOptions) -> GivenPeaks:
+    """
+    Figures to hold rates against instead of the published ones.
+
+    Raises:
+        UsageError: one figure is given for several dtypes.
+    """
+    pi_tflops = options.PEAK_TFLOPS.value(source)
+    if pi_tflops is not None and (len(sweep.dtypes) > 1 or (sweep.profile == "full" and not sweep.dtypes)):
+        raise UsageError("--peak-tflops: a peak holds for one dtype and several are measured; give one --dtype")
+    return GivenPeaks(pi_tflops, options.PEAK_GBPS.value(source))
+
+
+def _model_traits(source: Source) -> ModelTraits:
+    """What the reference workloads are worked out for."""
+    return ModelTraits(options.HIDDEN_SIZE.required(source), options.GQA_GROUP.required(source))

@@ -1,4 +1,4 @@
-"""What the settings of one command add up to: options of the sweep, identity of the node, the server, the view."""
+"""What the settings of one command add up to: options of the sweep, identity of the node, the server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from fleetridge_agent.device.contract import DeviceKind
 from fleetridge_agent.device.product import MEASURED_DTYPES, products_of
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.measure.targets import ALL
 from fleetridge_agent.node.environment import node_identity
-from fleetridge_agent.output.placement import ModelTraits
-from fleetridge_agent.output.yardstick import GivenPeaks
 
 # Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
 _ROOM_FOR_ROOFS = 1024
@@ -38,6 +37,12 @@ def device_kind(source: Source) -> DeviceKind:
     if kind == "cpu" and options.GPUS.given(source) is not None:
         raise UsageError("--gpus chooses among gpus, and --device cpu measures none; give one of the two")
     return kind
+
+
+def measures_all_gpus(source: Source) -> bool:
+    """Whether every gpu of the node is measured, and none was chosen."""
+    chosen = options.GPUS.value(source)
+    return device_kind(source) == "cuda" and (chosen is None or ALL in chosen)
 
 
 def sweep_options(source: Source, *, shows_shapes: bool = False) -> SweepOptions:
@@ -120,24 +125,6 @@ def server_of(source: Source) -> Server:
         allow_plain_http=bool(options.ALLOW_PLAIN_HTTP.value(source)),
         ca_file=options.CA_FILE.value(source),
     )
-
-
-def given_peaks(source: Source, sweep: SweepOptions) -> GivenPeaks:
-    """
-    Figures to hold rates against instead of the published ones.
-
-    Raises:
-        UsageError: one figure is given for several dtypes.
-    """
-    pi_tflops = options.PEAK_TFLOPS.value(source)
-    if pi_tflops is not None and (len(sweep.dtypes) > 1 or (sweep.profile == "full" and not sweep.dtypes)):
-        raise UsageError("--peak-tflops: a peak holds for one dtype and several are measured; give one --dtype")
-    return GivenPeaks(pi_tflops, options.PEAK_GBPS.value(source))
-
-
-def model_traits(source: Source) -> ModelTraits:
-    """What the reference workloads are worked out for."""
-    return ModelTraits(options.HIDDEN_SIZE.required(source), options.GQA_GROUP.required(source))
 
 
 def state_dir(source: Source, *, is_root: bool) -> Path:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import random
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +19,8 @@ import httpx
 
 from fleetridge_agent.deliver import backoff, delivery
 from fleetridge_agent.deliver.delivery import Answer, Decision
-from fleetridge_agent.deliver.posting import LeftBehindError, Postbox, headers_of
+from fleetridge_agent.deliver.http import open_http
+from fleetridge_agent.deliver.posting import CONTENT_HEADERS, LeftBehindError, Postbox
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_agent.errors import UsageError
 
@@ -104,41 +104,6 @@ def server_at(url: str, *, token: str | None, allow_plain_http: bool = False, ca
     return server
 
 
-def open_http(
-    server: Server,
-    *,
-    headers: Mapping[str, str],
-    timeouts: httpx.Timeout,
-    transport: httpx.BaseTransport | None = None,
-) -> httpx.Client:
-    """
-    Connections to a server: certificates are checked, redirects are not followed, proxies are those of the environment.
-
-    Raises:
-        UsageError: certificates or a proxy that an option or the environment names cannot be used.
-    """
-    try:
-        return httpx.Client(
-            transport=transport,
-            timeout=timeouts,
-            follow_redirects=False,
-            # A proxy from the environment would carry calls to this very machine, token and all, somewhere else.
-            trust_env=not server.is_loopback,
-            verify=True if server.ca_file is None else ssl.create_default_context(cafile=server.ca_file),
-            headers=headers,
-        )
-    except OSError as error:
-        raise UsageError(
-            f"certificates cannot be read ({error}); check --ca-file, SSL_CERT_FILE and SSL_CERT_DIR"
-        ) from error
-    # A proxy's address may hold a password, so what httpx says of it is not repeated.
-    except (ValueError, httpx.InvalidURL, ImportError) as error:
-        raise UsageError(
-            "the proxy cannot be used; give HTTPS_PROXY, HTTP_PROXY or ALL_PROXY an address such as "
-            "http://proxy.example:3128, or take this server out with NO_PROXY"
-        ) from error
-
-
 @final
 class Client:
     """
@@ -168,7 +133,7 @@ class Client:
         self._server = server
         self._wait = wait
         self._share = share
-        self._http = open_http(server, headers=headers_of(server.token), timeouts=timeouts, transport=transport)
+        self._http = open_http(server, headers=CONTENT_HEADERS, timeouts=timeouts, transport=transport)
         self._postbox = Postbox(self._http, server.url, is_stopped=lambda: wait(0))
 
     def __enter__(self) -> Client:

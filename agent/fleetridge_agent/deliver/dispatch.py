@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from fleetridge.quantities import MIB
 from fleetridge.report import MAX_REPORTS
 from fleetridge_agent.deliver.client import Delivery
 from fleetridge_agent.deliver.spool import Outgoing, Spool
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 # Of what the spool has collected over days, this much goes in one call: well below what servers and proxies take, so
 # that calls are seldom split, and enough for a day of a large node in a few calls.
-_BATCH_BYTES = 8 * 1024**2
+_BATCH_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)

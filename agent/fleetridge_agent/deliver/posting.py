@@ -5,20 +5,20 @@ from __future__ import annotations
 import concurrent.futures
 import gzip
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from typing import final
 
 import httpx
 
-from fleetridge import __version__
-from fleetridge_agent.deliver.aside import aside
+from fleetridge.quantities import MIB
 from fleetridge_agent.deliver.delivery import Answer
+from fleetridge_agent.deliver.http import bounded, in_thread
 from fleetridge_agent.deliver.spool import Outgoing
 
 # The longest answer is one result with errors per report; a page of a captive portal is smaller still.
-_ANSWER_MAX_BYTES = 8 * 1024**2
+_ANSWER_MAX_BYTES = 8 * MIB
 
 # Against an answer that drips in a byte at a time and so never runs into the read time-out.
 _ANSWER_DEADLINE_S = 60.0
@@ -32,6 +32,10 @@ _FAREWELL_S = 0.5
 
 # How often a call under way looks whether the program is to end.
 _LOOK_S = 0.05
+
+
+# Of every POST.
+CONTENT_HEADERS = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 
 
 class LeftBehindError(Exception):
@@ -66,7 +70,7 @@ class Postbox:
             httpx.HTTPError: the server cannot be reached, or its answer breaks off.
             httpx.StreamError: likewise.
         """
-        answer, deadline = aside(partial(self._posted, reports)), time.monotonic() + _CALL_DEADLINE_S
+        answer, deadline = in_thread(partial(self._posted, reports)), time.monotonic() + _CALL_DEADLINE_S
         is_on_disk = all(report.path is not None for report in reports)
         while not concurrent.futures.wait([answer], timeout=_LOOK_S).done:
             if is_on_disk and self._is_time_to_leave():
@@ -86,37 +90,14 @@ class Postbox:
             headers = response.headers
             return Answer(
                 status=response.status_code,
-                body=b"".join(_bounded(response.iter_bytes())),
+                body=b"".join(bounded(response.iter_bytes(), most_bytes=_ANSWER_MAX_BYTES, limit_s=_ANSWER_DEADLINE_S)),
                 retry_after=headers.get("retry-after"),
                 date=headers.get("date"),
                 location=headers.get("location"),
             )
 
 
-def headers_of(token: str | None) -> dict[str, str]:
-    """Headers of every POST."""
-    headers = {
-        "User-Agent": f"fleetridge-agent/{__version__}",
-        "Accept": "application/json",
-        "Content-Type": "application/json",
-        "Content-Encoding": "gzip",
-    }
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    return headers
-
-
 def _envelope(reports: Sequence[Outgoing], *, sent_at: datetime) -> bytes:
     """Envelope around the reports' own bytes, so that each is the same on every try."""
     bodies = b",".join(report.body for report in reports)
     return b'{"sent_at":"%s","reports":[%s]}' % (sent_at.isoformat().encode(), bodies)
-
-
-def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Chunks of an answer up to a size and a time, past which no honest answer goes on."""
-    received_bytes, deadline = 0, time.monotonic() + _ANSWER_DEADLINE_S
-    for chunk in chunks:
-        received_bytes += len(chunk)
-        if received_bytes > _ANSWER_MAX_BYTES or time.monotonic() > deadline:
-            return
-        yield chunk

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
+from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Gpu
 from fleetridge_agent.device.contract import Copies, DeviceDescription, Fill, ForeignUse, Launch, UnsupportedError
 from fleetridge_agent.device.output_check import require_right
@@ -23,10 +24,8 @@ from fleetridge_agent.node.readings import model_of
 
 _DEVICE = torch.device("cpu")
 
-_MIB = 1024**2
-
 # Where the kernel names no cache; more than a desktop has, less than a large server.
-_UNKNOWN_CACHE_BYTES = 64 * _MIB
+_UNKNOWN_CACHE_BYTES = 64 * MIB
 
 # A flush reads this many times the caches; least-recently-used caches forget what was there after one.
 _CACHES_PER_FLUSH = 2

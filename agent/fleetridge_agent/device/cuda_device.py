@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
+from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Evidence, Gpu
 from fleetridge_agent.device.contract import (
     Copies,
@@ -36,12 +37,10 @@ from fleetridge_agent.node.nvml_telemetry import NvmlTelemetry, environment_read
 from fleetridge_agent.node.occupancy import GpuUse, Occupancy
 from fleetridge_agent.node.readings import count, model_of
 
-_MIB = 1024**2
-
 # Several times the cache, as it may keep some of what was there in spite of new data; and at least so much that the
 # flush (60 µs at 4 TB/s) outlasts what the host needs to queue a call.
 _CACHES_PER_FLUSH = 4
-_SMALLEST_FLUSH_BYTES = 256 * _MIB
+_SMALLEST_FLUSH_BYTES = 256 * MIB
 
 # Timed flushes, of which the fastest is not held up by anything.
 _FLUSH_PROBES = 5

@@ -10,6 +10,9 @@ from fleetridge.roofline import gemm_bytes
 # All that the agent knows how to multiply; which of them a device can do, the device says.
 MEASURED_DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8_e4m3fn", "int8")
 
+# Element of the streams. It does not matter to memory, so it is the same whatever is multiplied: one beta per gpu.
+STREAM_DTYPE = "float32"
+
 # Only here may partial sums stay in reduced precision, which is a faster and less exact product: a roof of its own.
 _WITH_FAST_ACCUMULATION = frozenset({"float8_e4m3fn"})
 
@@ -22,20 +25,30 @@ class Product:
     Attributes:
         dtype: what is multiplied, such as `bfloat16` or `tf32`.
         fast_accumulation: whether partial sums may stay in reduced precision; None where there is no such choice.
+        out_dtype: element of the output; None for the one that goes with the dtype.
     """
 
     dtype: str
     fast_accumulation: bool | None = None
+    out_dtype: str | None = None
 
     @property
     def format(self) -> Dtype:
         """Element sizes of inputs and output."""
-        return dtype_named(self.dtype)
+        dtype = dtype_named(self.dtype)
+        return dtype if self.out_dtype is None else dtype.with_output(self.out_dtype)
 
     @property
-    def out_dtype(self) -> str:
+    def output(self) -> str:
         """Element of the output."""
         return self.format.output
+
+    @property
+    def title(self) -> str:
+        """Name for headings, with the output where it is wider or narrower than the inputs."""
+        sizes = self.format
+        output = "" if sizes.output_bytes == sizes.input_bytes else f" to {sizes.output}"
+        return f"{self.dtype}{output}{', fast accumulation' if self.fast_accumulation else ''}"
 
     def __str__(self) -> str:
         return f"{self.dtype} fast accumulation" if self.fast_accumulation else self.dtype

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from fleetridge_agent.device.contract import Fill, Launch
-from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.measure.protocol import READ_ROW
-from fleetridge_agent.measure.stream import STREAM_DTYPE
+from fleetridge_agent.device.product import STREAM_DTYPE, Gemm
+from fleetridge_agent.protocol import READ_ROW
 
 # STREAM's own factor; any but 0 and 1 costs a multiplication.
 _TRIAD_FACTOR = 3.0
@@ -64,7 +63,7 @@ class GemmOperands:
         """Make sure that no earlier product is left where the next will lie."""
         if self.out is None:
             # The allocator hands the memory that was freed last to the next product of the same size.
-            out_dtype = _torch_dtype(self.gemm.product.out_dtype)
+            out_dtype = _torch_dtype(self.gemm.product.output)
             torch.full((self.gemm.m, self.gemm.n), torch.nan, dtype=out_dtype, device=self.a.device)
         else:
             self.out.fill_(_poison(self.out.dtype))
@@ -77,7 +76,7 @@ def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
     b = _filled((gemm.n, gemm.k), gemm.product.dtype, fill, generator)
     if gemm.product.dtype == "float8_e4m3fn":
         return GemmOperands(gemm, a, b, out=None)
-    out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.product.out_dtype), device=device)
+    out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.product.output), device=device)
     return GemmOperands(gemm, a, b, out)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fleetridge_agent.config import options
 from fleetridge_agent.doctor.child import NoFactsError
 from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NvmlFacts
 from fleetridge_agent.doctor.finding import Finding, not_checked, ok, problem, warning
@@ -29,7 +28,7 @@ _NO_DRIVER = "no_driver"
 
 def device_nodes(around: Surroundings) -> Iterator[Finding]:
     """Whether the driver's device nodes are there and may be used by this user."""
-    if not _measures_gpus(around):
+    if not around.settings.measures_gpus:
         return
     folder = around.host.root / "dev"
     nodes = {path.name: path for path in folder.glob("nvidia*")}
@@ -54,7 +53,7 @@ def device_nodes(around: Surroundings) -> Iterator[Finding]:
 
 def nvml(around: Surroundings) -> Iterator[Finding]:
     """Whether NVML answers, and with which driver."""
-    if not _measures_gpus(around):
+    if not around.settings.measures_gpus:
         return
     try:
         facts = around.nvml()
@@ -75,7 +74,7 @@ def nvml(around: Surroundings) -> Iterator[Finding]:
 def cards(around: Surroundings) -> Iterator[Finding]:
     """Whether every card of the bus is there, can be measured, and is free."""
     facts = _nvml_or_none(around)
-    if facts is None or facts.trouble is not None or not _measures_gpus(around):
+    if facts is None or facts.trouble is not None or not around.settings.measures_gpus:
         return
     yield from _gone(around, len(facts.cards))
     unsliced = [card for card in facts.cards if card.split and not card.slices]
@@ -96,7 +95,7 @@ def cards(around: Surroundings) -> Iterator[Finding]:
 
 def cuda(around: Surroundings) -> Iterator[Finding]:
     """Whether CUDA starts, and shows as many gpus as there are."""
-    if not _measures_gpus(around):
+    if not around.settings.measures_gpus:
         return
     try:
         facts = around.cuda()
@@ -145,7 +144,7 @@ def _gone(around: Surroundings, cards: int) -> Iterator[Finding]:
 def _visible(around: Surroundings, facts: CudaFacts) -> Iterator[Finding]:
     known = _nvml_or_none(around)
     there = None if known is None or known.trouble else sum(card.slices or not card.split for card in known.cards)
-    limit = around.source.environ.get("CUDA_VISIBLE_DEVICES")
+    limit = around.environ.get("CUDA_VISIBLE_DEVICES")
     if there is not None and facts.gpus < there:
         why = f"CUDA_VISIBLE_DEVICES={limit}" if limit else "MIG shows a program one slice only"
         remedy = "unset CUDA_VISIBLE_DEVICES to measure the others; give --gpus to choose" if limit else ""
@@ -176,10 +175,6 @@ def _is_rocm(around: Surroundings) -> bool:
         return around.torch().hip is not None
     except NoFactsError:
         return False
-
-
-def _measures_gpus(around: Surroundings) -> bool:
-    return options.DEVICE.given(around.source) != "cpu"
 
 
 def _parted(sentence: str) -> tuple[str, str]:

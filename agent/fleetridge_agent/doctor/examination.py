@@ -6,13 +6,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fleetridge_agent.config import in_force, options
-from fleetridge_agent.config.in_force import InForce
-from fleetridge_agent.config.settings import Setting
 from fleetridge_agent.doctor import driver_probes, server_probes, settings_probes, silicon, state_probes, torch_probes
 from fleetridge_agent.doctor.finding import Finding, Probe, not_checked
-from fleetridge_agent.doctor.surroundings import Surroundings
-from fleetridge_agent.node.environment import node_name
+from fleetridge_agent.doctor.surroundings import SettingInForce, Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +37,8 @@ class Diagnosis:
     """
 
     findings: tuple[Finding, ...]
-    settings: tuple[InForce, ...]
-    foreign: tuple[InForce, ...]
+    settings: tuple[SettingInForce, ...]
+    foreign: tuple[SettingInForce, ...]
 
     @property
     def is_well(self) -> bool:
@@ -54,8 +50,8 @@ def examine(around: Surroundings, probes: Mapping[str, Probe] = PROBES) -> Diagn
     """Look at everything; a probe that breaks costs its own finding and no other's."""
     return Diagnosis(
         findings=tuple(finding for name, probe in probes.items() for finding in _findings(name, probe, around)),
-        settings=in_force.settings_in_force(around.source, _shown_settings(), _found_out(around)),
-        foreign=in_force.foreign_variables(around.source.environ),
+        settings=around.settings.in_force,
+        foreign=around.settings.foreign,
     )
 
 
@@ -65,11 +61,3 @@ def _findings(name: str, probe: Probe, around: Surroundings) -> Iterator[Finding
     except Exception as error:
         log.debug("probe %s broke", name, exc_info=True)
         yield not_checked(name, f"the probe broke: {type(error).__name__}: {error}", "please report this")
-
-
-def _shown_settings() -> tuple[Setting[object], ...]:
-    return tuple(setting for setting in options.every_setting() if setting not in options.SHOWING)
-
-
-def _found_out(around: Surroundings) -> dict[str, str]:
-    return {"state-dir": str(around.state_dir), "node": node_name(around.source.environ)}

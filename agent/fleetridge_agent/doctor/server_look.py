@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 import httpx
 
-from fleetridge import __version__
 from fleetridge.terminal_text import shortened, visible
-from fleetridge_agent.deliver.aside import within
-from fleetridge_agent.deliver.client import Server, open_http
+from fleetridge_agent.deliver.client import Server
+from fleetridge_agent.deliver.http import open_http, within
 
 _TIMEOUTS = httpx.Timeout(connect=5.0, read=10.0, write=5.0, pool=5.0)
 
@@ -72,10 +71,7 @@ def looked_at(
     Raises:
         UsageError: certificates or a proxy cannot be used.
     """
-    headers = {"User-Agent": f"fleetridge-agent/{__version__}", "Accept": "application/json"}
-    if server.token:
-        headers["Authorization"] = f"Bearer {server.token}"
-    with open_http(server, headers=headers, timeouts=_TIMEOUTS, transport=transport) as http:
+    with open_http(server, timeouts=_TIMEOUTS, transport=transport) as http:
         try:
             asked_at = now()
             ready = _head_of(http, "GET", f"{server.url}/readyz")

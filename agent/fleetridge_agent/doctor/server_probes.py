@@ -7,8 +7,6 @@ from datetime import timedelta
 
 from fleetridge.quantities import age
 from fleetridge.terminal_text import shortened, visible
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.in_force import foreign_variables
 from fleetridge_agent.deliver.client import Server
 from fleetridge_agent.doctor.finding import Finding, not_checked, ok, problem, warning
 from fleetridge_agent.doctor.server_look import FailureKind, ServerFacts, Unreachable
@@ -37,16 +35,16 @@ _REMEDY_OF_FAILURE: Mapping[FailureKind, str] = {
 
 def server(around: Surroundings) -> Iterator[Finding]:
     """Whether the server is there and takes reports from here."""
-    source = around.source
-    if options.SERVER.given(source) is None:
+    named, fault, facts = around.settings.server, around.settings.server_fault, None
+    if named is not None:
+        try:
+            facts = around.server(named)
+        except UsageError as error:
+            fault = str(error)
+    if named is None and fault is None:
         yield problem("server", "none is named", "give --server or set FLEETRIDGE_SERVER; `sweep` needs none")
-        return
-    try:
-        named = choices.server_of(source)
-        facts = around.server(named)
-    except UsageError as error:
-        seen, _, remedy = str(error).partition("; ")
-        yield problem("server", seen, remedy or "correct it")
+    if named is None or facts is None:
+        yield from _faulty(fault)
         return
     if facts.unreachable is not None:
         yield _unreachable(around, named, facts.unreachable)
@@ -55,8 +53,15 @@ def server(around: Surroundings) -> Iterator[Finding]:
     yield from _clock(facts)
 
 
+def _faulty(sentence: str | None) -> Iterator[Finding]:
+    """What is wrong with the settings of the server, if anything."""
+    if sentence is not None:
+        seen, _, remedy = sentence.partition("; ")
+        yield problem("server", seen, remedy or "correct it")
+
+
 def _unreachable(around: Surroundings, named: Server, trouble: Unreachable) -> Finding:
-    proxies = ", ".join(f"{proxy.name}={proxy.value}" for proxy in foreign_variables(around.source.environ))
+    proxies = ", ".join(f"{proxy.name}={proxy.value}" for proxy in around.settings.foreign)
     by_way = f"; in force: {proxies}" if proxies and not named.is_loopback else ""
     seen = f"{named.url} cannot be reached: {trouble.cause}{by_way}"
     return problem("server", seen, _REMEDY_OF_FAILURE[trouble.kind])

@@ -5,12 +5,8 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 
-from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Setting, Source
-from fleetridge_agent.config.variables import unknown_variables
 from fleetridge_agent.doctor.finding import Finding, ok, problem, warning
 from fleetridge_agent.doctor.surroundings import Surroundings
-from fleetridge_agent.errors import UsageError
 
 # A Secret that Kubernetes mounts belongs to root and may be read by the pod's group.
 _TOO_LOOSE = stat.S_IRWXO | stat.S_IWGRP
@@ -18,26 +14,18 @@ _TOO_LOOSE = stat.S_IRWXO | stat.S_IWGRP
 
 def settings(around: Surroundings) -> Iterator[Finding]:
     """Values that cannot be read, and variables that nothing reads."""
-    faults = 0
-    for setting in options.every_setting():
-        fault = _fault(setting, around.source)
-        if fault is not None:
-            faults += 1
-            yield problem("settings", fault, "correct it")
-    for variable in unknown_variables(around.source.environ):
-        faults += 1
-        seen, _, remedy = str(variable).partition("; ")
+    for fault in around.settings.faults:
+        yield problem("settings", fault, "correct it")
+    for sentence in around.settings.misspelt:
+        seen, _, remedy = sentence.partition("; ")
         yield warning("settings", seen, remedy)
-    if not faults:
+    if not around.settings.faults and not around.settings.misspelt:
         yield ok("settings", "all can be read; no variable is misspelt")
 
 
 def token_file(around: Surroundings) -> Iterator[Finding]:
     """Whether the token is kept from others on this host; whether it is one, the server's probe finds out."""
-    try:
-        path = options.TOKEN_FILE.value(around.source)
-    except UsageError:
-        return
+    path = around.settings.token_file
     if path is None:
         return
     try:
@@ -52,11 +40,3 @@ def token_file(around: Surroundings) -> Iterator[Finding]:
         )
     else:
         yield ok("token file", f"{path} is closed to others (mode {stat.S_IMODE(mode):04o})")
-
-
-def _fault(setting: Setting[object], source: Source) -> str | None:
-    try:
-        setting.value(source)
-    except UsageError as error:
-        return str(error)
-    return None

@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleetridge.quantities import binary_size
+from fleetridge.quantities import MIB, binary_size
 from fleetridge_agent.deliver.spool import MAX_BYTES, MAX_REPORTS, Spool
 from fleetridge_agent.doctor.finding import Finding, ok, problem, warning
 from fleetridge_agent.doctor.surroundings import Surroundings
 
 # A few full sweeps of a node of eight gpus.
-_LEAST_FREE_BYTES = 16 * 1024**2
+_LEAST_FREE_BYTES = 16 * MIB
 
 # File systems that several hosts mount, by the names of /proc/mounts; those behind FUSE are named fuse.NAME.
 _SHARED = frozenset(

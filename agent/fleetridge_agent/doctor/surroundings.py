@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from fleetridge_agent.config.settings import Source
 from fleetridge_agent.deliver.client import Server
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, TorchFacts
 from fleetridge_agent.doctor.server_look import ServerFacts
@@ -17,6 +16,47 @@ from fleetridge_agent.node.host import Host
 
 def _readable_and_writable(path: Path) -> bool:
     return os.access(path, os.R_OK | os.W_OK)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInForce:
+    """
+    One setting, to be shown: no secret is in it.
+
+    Attributes:
+        value: as text, without credentials; None where there is none.
+        origin: the option or variable that gave it, or `default`, or `not set`.
+    """
+
+    name: str
+    value: str | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSeen:
+    """
+    What the settings of this node come to.
+
+    Attributes:
+        measures_gpus: whether gpus are to be measured, and not the CPU.
+        server: that is named; None where none is, or where `server_fault` says what is wrong with it.
+        server_fault: sentence with the remedy.
+        token_file: None where none is named, or it cannot be.
+        faults: sentences about values that cannot be read.
+        misspelt: sentences about variables that look like ours and are none.
+        in_force: every setting.
+        foreign: variables that are not ours and decide how the server is reached.
+    """
+
+    measures_gpus: bool = True
+    server: Server | None = None
+    server_fault: str | None = None
+    token_file: Path | None = None
+    faults: tuple[str, ...] = ()
+    misspelt: tuple[str, ...] = ()
+    in_force: tuple[SettingInForce, ...] = ()
+    foreign: tuple[SettingInForce, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +70,8 @@ class Surroundings:
         is_allowed: whether this process may use a device node.
     """
 
-    source: Source
+    settings: SettingsSeen
+    environ: Mapping[str, str]
     state_dir: Path
     host: Host
     now: Callable[[], datetime]
@@ -43,4 +84,4 @@ class Surroundings:
     @property
     def is_container(self) -> bool:
         """Whether this looks like the inside of a container."""
-        return self.host.is_container(self.source.environ)
+        return self.host.is_container(self.environ)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fleetridge_agent.config import options
 from fleetridge_agent.doctor.child import NoFactsError
 from fleetridge_agent.doctor.facts import CudaFacts, TorchFacts
 from fleetridge_agent.doctor.finding import Finding, ok, problem, warning
@@ -60,7 +59,7 @@ def _rocm(facts: TorchFacts) -> Iterator[Finding]:
 
 
 def _without_cuda(around: Surroundings, facts: TorchFacts) -> Iterator[Finding]:
-    if options.DEVICE.given(around.source) == "cpu":
+    if not around.settings.measures_gpus:
         yield ok("torch", f"{facts.version}, built for CPUs, which is what --device cpu needs")
     else:
         yield problem(

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from fleetridge.quantities import significant
 from fleetridge_agent.measure.notes import Note
-from fleetridge_agent.measure.protocol import CANARY_BLOCKS, CANARY_GAP
+from fleetridge_agent.protocol import CANARY_BLOCKS, CANARY_GAP
 
 Measured = TypeVar("Measured")
 

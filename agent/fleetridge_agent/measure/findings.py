@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fleetridge.judged import BEST_GEMM, JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import GemmPoint, Point, Roof
 from fleetridge_agent.device.product import Product
 from fleetridge_agent.measure.gemm import MeasuredGemm
 from fleetridge_agent.measure.roof_builder import compute_roof, memory_roof
 from fleetridge_agent.measure.steps import ShapeStep
-from fleetridge_agent.measure.stream import JUDGED_STREAM, MeasuredStream
+from fleetridge_agent.measure.stream import MeasuredStream
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Findings:
     @property
     def read(self) -> MeasuredStream | None:
         """The judged memory kernel, None until it was measured."""
-        return self.streams.get(("device", JUDGED_STREAM))
+        return self.streams.get((JUDGED_LEVEL, READ_STREAM))
 
     def add_streams(self, measured: Iterable[MeasuredStream]) -> None:
         """Keep some kernels, in place of earlier measurements of the same."""
@@ -43,11 +44,11 @@ class Findings:
     def in_order_of(self, shapes: Sequence[ShapeStep]) -> tuple[tuple[Point, ...], tuple[Roof, ...]]:
         """Points and roofs for the report, with the shapes in the order given."""
         points: list[Point] = []
-        roofs = [*_compute(self.references.values(), "gemm_reference", points)]
-        roofs += _compute(self.sustained.values(), "gemm_reference", points)
+        roofs = [*_compute(self.references.values(), REFERENCE_GEMM, points)]
+        roofs += _compute(self.sustained.values(), REFERENCE_GEMM, points)
         roofs += self._memory_roofs(points)
         points += [point for step in shapes for point in self.shapes.get(step, ())]
-        roofs += _compute(self.bests.values(), "gemm_best", points)
+        roofs += _compute(self.bests.values(), BEST_GEMM, points)
         return tuple(points), tuple(roofs)
 
     def _memory_roofs(self, points: list[Point]) -> Iterator[Roof]:

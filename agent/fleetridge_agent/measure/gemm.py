@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from fleetridge.quantities import GIB
 from fleetridge.report import GemmPoint
 from fleetridge_agent.device.contract import OutOfDeviceMemoryError
 from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.measure.protocol import MEMORY_SHARE, REPLAY_BELOW_MS
 from fleetridge_agent.measure.timing import BlockTiming, Timing
 from fleetridge_agent.measure.workbench import Call, Workbench
-
-_GIB = 1024**3
+from fleetridge_agent.protocol import MEMORY_SHARE, REPLAY_BELOW_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def require_room(bench: Workbench, needed_bytes: int) -> None:
     allowed_bytes = room_bytes(bench)
     if needed_bytes > allowed_bytes:
         raise OutOfDeviceMemoryError(
-            f"needs {needed_bytes / _GIB:.1f} GiB, and {allowed_bytes / _GIB:.1f} GiB may be used (half of what is "
+            f"needs {needed_bytes / GIB:.1f} GiB, and {allowed_bytes / GIB:.1f} GiB may be used (half of what is "
             "free); choose smaller sizes, or free memory"
         )
 
@@ -93,7 +92,7 @@ def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
             "K": gemm.k,
             "N": gemm.n,
             "dtype": gemm.product.dtype,
-            "out_dtype": gemm.product.out_dtype,
+            "out_dtype": gemm.product.output,
             "fast_accumulation": gemm.product.fast_accumulation,
             "ms": timing.ms,
             "spread": timing.spread,

@@ -1,33 +1,31 @@
 """
-Measures one device of a node from lock to report.
+Measures one device of a node, and what the sweeps of one run share.
 
-`measure` does all of it in this process, for a person at a terminal. `admitted` and `measure_admitted` are its two
-halves, for whoever keeps the lock in one process and lets another touch the gpu.
+`measure` does all of it in this process, for a person at a terminal: it asks `busy.admission` first. Where one process
+keeps the lock and another touches the gpu, the other calls `measure_admitted`.
 """
 
 from __future__ import annotations
 
 import logging
-import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetridge.report import Evidence, Node, Outcome, Report, Run, RunKind
+from fleetridge.report import Node, Outcome, Report, Run, RunKind
 from fleetridge.uuid7 import uuid7
+from fleetridge_agent.busy.admission import admitted
 from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.opening import nvml_or_none, open_device
 from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, UsageError
-from fleetridge_agent.lock import gpu_lock
 from fleetridge_agent.measure.report_builder import build_refusal, build_report
-from fleetridge_agent.measure.sweep import Failure, Progress, run_sweep
+from fleetridge_agent.measure.sweep import Failure, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions, method_of
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.node.host import Host
-from fleetridge_agent.node.idleness import look
 from fleetridge_agent.node.roster import node_roster
+from fleetridge_agent.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -100,61 +98,12 @@ def measure(target: Target, assignment: Assignment, course: Course) -> Measured:
     # A person who measures by hand has looked; a timer has not, so it watches the gpu for two seconds.
     wait = None if assignment.run.kind == "manual" else time.sleep
     try:
-        with admitted(target, assignment, wait=wait) as is_contended:
+        with admitted(target, assignment.state_dir, force=assignment.options.force, wait=wait) as is_contended:
             return measure_admitted(target, assignment, course, is_contended=is_contended)
     except UsageError:
         raise
     except AgentError as error:
         return refused(assignment, error, target)
-
-
-@contextmanager
-def admitted(target: Target, assignment: Assignment, *, wait: Callable[[float], object] | None) -> Iterator[bool]:
-    """
-    Hold a device's lock, after a look at who uses it that touches nothing.
-
-    Args:
-        target: the device.
-        assignment: whether it is measured in company says `options.force`.
-        wait: pauses while the gpu is watched for two seconds; None looks at this moment only.
-
-    Yields:
-        Whether somebody uses it and it is to be measured nevertheless.
-
-    Raises:
-        AlreadyRunningError: another agent holds it.
-        DeviceBusyError: somebody else uses it.
-    """
-    with gpu_lock(assignment.state_dir, _lock_name(target)):
-        yield is_busy(target, assignment, wait=wait)
-
-
-def is_busy(target: Target, assignment: Assignment, *, wait: Callable[[float], object] | None = None) -> bool:
-    """
-    Look who uses a gpu before anything touches it, as in `admitted`.
-
-    Returns:
-        Whether somebody does and it is to be measured nevertheless.
-
-    Raises:
-        DeviceBusyError: somebody does.
-    """
-    nvml = None if target.gpu is None else nvml_or_none()
-    known = (
-        None
-        if nvml is None or target.gpu is None
-        else nvml.find(uuid=target.gpu.uuid, pci_bus_id=target.gpu.pci_bus_id)
-    )
-    seen = None if known is None else look(known, wait=wait)
-    if seen is None or seen.why is None:
-        return False
-    if not assignment.options.force:
-        raise DeviceBusyError(
-            f"{target} is busy, {seen.why}; wait until it is idle, or give --force to measure in company",
-            evidence=Evidence(contended=True, other_processes=seen.processes, signals_seen=seen.signals),
-        )
-    log.warning("%s is busy, %s; measured nevertheless, and marked as contended", target, seen.why)
-    return True
 
 
 def measure_admitted(
@@ -233,8 +182,3 @@ def code_of(outcome: Outcome) -> ExitCode:
 
 def _outcome(error: AgentError) -> Outcome:
     return "skipped" if error.exit_code is ExitCode.SKIPPED else "failed"
-
-
-def _lock_name(target: Target) -> str:
-    # A home directory may be shared by many nodes, and each has a CPU of its own.
-    return str(target.which) if target.gpu is not None else f"CPU-{platform.node()}"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fleetridge.quantities import percent, significant
-from fleetridge_agent.measure.protocol import FALLING
 from fleetridge_agent.measure.timing import BlockTiming
+from fleetridge_agent.protocol import FALLING
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleetridge_agent.measure.protocol import BLOCK_MS, LOOKS, MIN_REPS, WARMUP_SHARE
 from fleetridge_agent.measure.timing import calls_that_fit
+from fleetridge_agent.protocol import BLOCK_MS, LOOKS, MIN_REPS, WARMUP_SHARE
 
 
 @dataclass(frozen=True, slots=True)

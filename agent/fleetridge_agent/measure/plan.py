@@ -11,13 +11,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fleetridge.quantities import MIB
 from fleetridge.report import Sweep
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.device.contract import DeviceDescription, DeviceKind
 from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.measure.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP
 from fleetridge_agent.measure.reference_shapes import reference_gemm
 from fleetridge_agent.measure.shape_search import candidates
 from fleetridge_agent.measure.steps import (
@@ -33,8 +33,7 @@ from fleetridge_agent.measure.steps import (
 )
 from fleetridge_agent.measure.stream_buffers import affordable_bytes, standard_bytes
 from fleetridge_agent.measure.sweep_options import SweepOptions
-
-_MIB = 1024**2
+from fleetridge_agent.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP
 
 # Rows of decode steps in a standard sweep.
 _DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -196,7 +195,7 @@ def _reference(product: Product, description: DeviceDescription) -> Gemm:
 def _stream_step(options: SweepOptions, description: DeviceDescription, free_bytes: int) -> StreamStep:
     standard = standard_bytes(description)
     if options.buffer_mib is not None:
-        return StreamStep(options.buffer_mib * _MIB, options.buffer_mib * _MIB)
+        return StreamStep(options.buffer_mib * MIB, options.buffer_mib * MIB)
     return StreamStep(min(standard, affordable_bytes(free_bytes)), standard)
 
 

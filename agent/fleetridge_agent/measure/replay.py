@@ -15,7 +15,9 @@ from fleetridge.report import GemmPoint
 from fleetridge_agent.device.contract import Copies
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.measure.gemm import gemm_point, require_room, room_bytes
-from fleetridge_agent.measure.protocol import (
+from fleetridge_agent.measure.timing import Timing, timing_of
+from fleetridge_agent.measure.workbench import Call, Workbench
+from fleetridge_agent.protocol import (
     ALLOCATIONS,
     CACHES_PER_ROTATION,
     COLD_REPLAYS,
@@ -23,8 +25,6 @@ from fleetridge_agent.measure.protocol import (
     WARM_COPIES,
     WARM_REPLAYS,
 )
-from fleetridge_agent.measure.timing import Timing, timing_of
-from fleetridge_agent.measure.workbench import Call, Workbench
 
 
 def replayed(bench: Workbench, gemm: Gemm, rows: Sequence[int], label: str | None) -> Iterator[tuple[GemmPoint, ...]]:

@@ -11,9 +11,9 @@ from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Device
 from fleetridge_agent.measure.notes import summary
-from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
 from fleetridge_agent.measure.sweep import Failure, SweepResult
 from fleetridge_agent.measure.sweep_options import method_of
+from fleetridge_agent.protocol import PROTOCOL_VERSION
 
 # Well inside what the contract takes, and more than anybody reads.
 _LONGEST_DETAIL = 2000

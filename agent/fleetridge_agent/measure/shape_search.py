@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from fleetridge_agent.device.product import Gemm, Product
 from fleetridge_agent.measure.gemm import MeasuredGemm, measure_in_blocks, require_room, room_bytes
-from fleetridge_agent.measure.protocol import (
+from fleetridge_agent.measure.reference_shapes import REFERENCE_K
+from fleetridge_agent.measure.workbench import Call, Workbench
+from fleetridge_agent.protocol import (
     SEARCH_CANDIDATES,
     SEARCH_FINALISTS,
     SEARCH_REPS,
     SEARCH_REST_S,
 )
-from fleetridge_agent.measure.reference_shapes import REFERENCE_K
-from fleetridge_agent.measure.workbench import Call, Workbench
 
 # Tiles of cuBLAS's large kernels in rows and columns, and numbers of waves that they fill.
 _TILES = ((128, 256), (256, 128), (128, 128), (256, 256))

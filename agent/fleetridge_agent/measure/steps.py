@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fleetridge.quantities import MIB
 from fleetridge_agent.device.product import Gemm
-
-_MIB = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class StreamStep:
     standard_bytes: int
 
     def __str__(self) -> str:
-        return f"streams over {self.buffer_bytes // _MIB} MiB"
+        return f"streams over {self.buffer_bytes // MIB} MiB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleetridge.judged import READ_STREAM
+from fleetridge.quantities import MIB
 from fleetridge.report import StreamPoint
 from fleetridge.report.roofs import Level
 from fleetridge_agent.device.contract import Launch, OutOfDeviceMemoryError
-from fleetridge_agent.measure.protocol import LINK_BUFFER_BYTES, LINK_MS, STREAM_BLOCKS
+from fleetridge_agent.device.product import STREAM_DTYPE
 from fleetridge_agent.measure.timing import BlockTiming, Timing, calls_that_fit
 from fleetridge_agent.measure.workbench import Call, Workbench
+from fleetridge_agent.protocol import LINK_BUFFER_BYTES, LINK_MS, STREAM_BLOCKS
 
 # Buffers that one call reads or writes: read a; write a; copy b = a; add c = a + b; triad a = b + s·c
 # (McCalpin, STREAM, which counts every stream once and no traffic that a cache adds).
 STREAM_BUFFERS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
 
-# A decode step reads far more than it writes, so reading alone is judged.
-JUDGED_STREAM = "read"
-
-# The element does not matter to memory, so it is the same whatever is multiplied: one beta per gpu.
-STREAM_DTYPE = "float32"
-
 # Where memory is short the buffers are halved, but what is no multiple of the cache measures the cache. Where nobody
 # knows the cache, it is taken to be one of the larger ones of gpus without much memory.
 _FEWEST_CACHES_PER_BUFFER = 4
-_UNKNOWN_CACHE_BYTES = 32 * 1024**2
+_UNKNOWN_CACHE_BYTES = 32 * MIB
 
 # Directions of copies over the link, and the fewest calls of each.
 _DIRECTIONS = ("h2d", "d2h")
@@ -70,7 +67,7 @@ def measure_streams(bench: Workbench, buffer_bytes: int) -> MeasuredStreams:
 def measure_read(bench: Workbench, buffer_bytes: int, *, looks: Sequence[int]) -> MeasuredStream:
     """Measure the judged kernel alone."""
     with bench.device.streams(buffer_bytes, bench.fill) as launches:
-        (read,) = _in_blocks(bench, {JUDGED_STREAM: launches[JUDGED_STREAM]}, buffer_bytes, looks)
+        (read,) = _in_blocks(bench, {READ_STREAM: launches[READ_STREAM]}, buffer_bytes, looks)
     return read
 
 
@@ -82,8 +79,8 @@ def measure_links(bench: Workbench) -> tuple[MeasuredStream, ...]:
 
 def _measured(bench: Workbench, buffer_bytes: int) -> tuple[MeasuredStream, ...]:
     with bench.device.streams(buffer_bytes, bench.fill) as launches:
-        judged = {JUDGED_STREAM: launches[JUDGED_STREAM]}
-        others = {kernel: launches[kernel] for kernel in STREAM_BUFFERS if kernel != JUDGED_STREAM}
+        judged = {READ_STREAM: launches[READ_STREAM]}
+        others = {kernel: launches[kernel] for kernel in STREAM_BUFFERS if kernel != READ_STREAM}
         return (
             *_in_blocks(bench, judged, buffer_bytes, bench.pace.looks),
             *_in_blocks(bench, others, buffer_bytes, (STREAM_BLOCKS,)),

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.measure.gemm import MeasuredGemm, gemm_point, require_room
 from fleetridge_agent.measure.interval import Interval
-from fleetridge_agent.measure.protocol import (
+from fleetridge_agent.measure.timing import BlockTiming, Timing
+from fleetridge_agent.measure.workbench import Call, Workbench
+from fleetridge_agent.protocol import (
     FALLING,
     SUSTAINED_EXTRA_S,
     SUSTAINED_RAMP_S,
     SUSTAINED_S,
     T_OF_SUSTAINED,
 )
-from fleetridge_agent.measure.timing import BlockTiming, Timing
-from fleetridge_agent.measure.workbench import Call, Workbench
 
 _S_IN_MS = 1000.0
 

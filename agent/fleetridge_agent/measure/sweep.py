@@ -27,17 +27,9 @@ from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.taking import Taking
 from fleetridge_agent.measure.watch import Watch
 from fleetridge_agent.measure.workbench import Workbench
+from fleetridge_agent.progress import Progress
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a sweep is about to do: step number `step` of `steps`, from 1."""
-
-    step: int
-    steps: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Literal
 from fleetridge.report import Method
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge_agent.device.contract import Fill
-from fleetridge_agent.measure.protocol import REPS, WARMUP
+from fleetridge_agent.protocol import REPS, WARMUP
 
 Mode = Literal["gemm", "bandwidth", "all"]
 Profile = Literal["quick", "standard", "full"]

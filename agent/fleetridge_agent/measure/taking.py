@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fleetridge.quantities import MIB
 from fleetridge.report import GemmPoint
 from fleetridge_agent.device.contract import OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.product import Gemm, Product
@@ -12,7 +13,6 @@ from fleetridge_agent.measure.canary import Verdict, sung
 from fleetridge_agent.measure.findings import Findings
 from fleetridge_agent.measure.gemm import MeasuredGemm, measure_in_blocks, measure_shape
 from fleetridge_agent.measure.notes import Note, notes_on
-from fleetridge_agent.measure.protocol import REST_S
 from fleetridge_agent.measure.replay import replayed, timed_singly
 from fleetridge_agent.measure.shape_search import search
 from fleetridge_agent.measure.steps import (
@@ -29,8 +29,7 @@ from fleetridge_agent.measure.steps import (
 from fleetridge_agent.measure.stream import MeasuredStream, measure_links, measure_read, measure_streams
 from fleetridge_agent.measure.sustained import measure_sustained
 from fleetridge_agent.measure.workbench import Workbench
-
-_MIB = 1024**2
+from fleetridge_agent.protocol import REST_S
 
 
 @dataclass(slots=True)
@@ -113,7 +112,7 @@ class Taking:
         self.buffer_bytes = measured.buffer_bytes
         if measured.buffer_bytes != step.standard_bytes:
             self.is_standard = False
-            used = f"{step.standard_bytes // _MIB} MiB did not fit; measured with {measured.buffer_bytes // _MIB} MiB"
+            used = f"{step.standard_bytes // MIB} MiB did not fit; measured with {measured.buffer_bytes // MIB} MiB"
             self.notes.append(Note(str(step), "out_of_memory", f"{used} instead, so the method is custom"))
         for stream in measured.streams:
             if stream.blocks is not None:

@@ -52,16 +52,13 @@ class Target:
         return f"{self.gpu.device or 'gpu'} ({self.gpu.uuid or self.gpu.pci_bus_id or self.gpu.number})"
 
 
-def targets(
-    kind: DeviceKind, chosen: Sequence[str] | None, *, default: Sequence[str], but: Collection[Target] = ()
-) -> tuple[Target, ...]:
+def targets(kind: DeviceKind, chosen: Sequence[str], *, but: Collection[Target] = ()) -> tuple[Target, ...]:
     """
     Devices to measure, each once, in the order asked for.
 
     Args:
         kind: whether to measure the CPU or gpus.
-        chosen: CUDA numbers and UUIDs, or `all`; None for the default.
-        default: what stands for no choice.
+        chosen: CUDA numbers and UUIDs, or `all`.
         but: those that are known not to be measurable, and are left out.
 
     Raises:
@@ -71,11 +68,34 @@ def targets(
         return (Target("cpu"),)
     there = visible_gpus()
     left_out = {str(target.which) for target in but}
-    wanted = [word for word in (default if chosen is None else chosen) if word not in left_out]
+    wanted = [word for word in chosen if word not in left_out]
     if ALL in wanted:
         return tuple(Target("cuda", gpu) for gpu in there)
     gpus = [chosen_gpu(there, int(word) if word.isdecimal() else word) for word in wanted]
     return tuple(Target("cuda", gpu) for gpu in dict.fromkeys(gpus))
+
+
+def measurable(
+    kind: DeviceKind, chosen: Sequence[str] | None
+) -> tuple[tuple[tuple[Target, MigWithoutSliceError], ...], tuple[Target, ...]]:
+    """
+    What a command that measures a whole node makes of its gpus: those that cannot be measured and why, and the others.
+
+    Args:
+        kind: whether to measure the CPU or gpus.
+        chosen: CUDA numbers and UUIDs, or `all`; None for all.
+
+    Raises:
+        NoDeviceError: there is no gpu, or not one that was chosen.
+    """
+    unusable = without_slice(kind, chosen)
+    try:
+        gpus = targets(kind, (ALL,) if chosen is None else chosen, but={card for card, _ in unusable})
+    except MigWithoutSliceError:
+        if not unusable:
+            raise
+        gpus = ()
+    return unusable, gpus
 
 
 def without_slice(kind: DeviceKind, chosen: Sequence[str] | None) -> tuple[tuple[Target, MigWithoutSliceError], ...]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fleetridge_agent.device.contract import Device, Fill, Launch
 from fleetridge_agent.measure.evidence import EvidenceLog
 from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.measure.protocol import BLOCK_WARMUP, QUEUE_MS, RAMP_UP_MS, REST_S, WINDOW_MS
 from fleetridge_agent.measure.timing import BlockTiming, Timing, queue_lengths, timing_of, timing_of_blocks
 from fleetridge_agent.measure.watch import Watch
+from fleetridge_agent.protocol import BLOCK_WARMUP, QUEUE_MS, RAMP_UP_MS, REST_S, WINDOW_MS
 
 # Timed calls that find out how long a call takes; the fastest counts, so that one wild sample does not matter.
 _PROBES = 2

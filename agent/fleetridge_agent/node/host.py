@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_KIB = 1024
-_CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
+from fleetridge.quantities import GIB, KIB, MIB
+
+_CACHE_UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
 # Files of container runtimes (Docker, Podman), and variables of Kubernetes and systemd-nspawn.
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
@@ -107,7 +108,7 @@ class Host:
 
     def _meminfo(self, name: str) -> int | None:
         found = re.search(rf"^{name}:\s*(\d+) kB$", self._text("proc/meminfo") or "", re.MULTILINE)
-        return int(found[1]) * _KIB if found else None
+        return int(found[1]) * KIB if found else None
 
     def _cpu_quota(self) -> float | None:
         """Cores' worth of time that the container may use: cgroup version 2, else 1."""

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fleetridge.quantities import MIB
 from fleetridge_agent.node.nvml import NvmlGpu
 from fleetridge_agent.node.nvml_telemetry import processes
 from fleetridge_agent.node.occupancy import MEMORY, PROCESSES, ProcessList
 from fleetridge_agent.node.readings import count, reading
 
-_MIB = 1024**2
-
 UTILIZATION = "utilization"
 
 # Memory that an idle gpu may show as used: the display of a workstation, rounding of the driver; more on a large gpu.
-_IDLE_BYTES = 600 * _MIB
+_IDLE_BYTES = 600 * MIB
 _IDLE_SHARE = 0.015
 
 # Utilization is that of the last sixth of a second or more, so 2 s at 10 Hz show work that comes and goes; one sample
@@ -92,7 +91,7 @@ def _answers(
     memory = memory_use(gpu)
     if memory is not None:
         is_used = memory.used > idle_bytes(memory.total)
-        yield MEMORY, f"{memory.used // _MIB} MiB of its memory are in use" if is_used else None
+        yield MEMORY, f"{memory.used // MIB} MiB of its memory are in use" if is_used else None
     readings = [] if wait is None else _utilization(gpu, wait)
     if readings:
         busy = sum(percent > _IDLE_PERCENT for percent in readings)

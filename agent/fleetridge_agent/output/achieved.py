@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleetridge.judged import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import GemmPoint, Report, Roof, StreamPoint
 from fleetridge.roofline import ridge_flop_per_byte
-from fleetridge_agent.output.point_groups import Multiplication, multiplication_of
-
-REFERENCE = "gemm_reference"
-
-# A decode step reads far more than it writes, so reading alone is the roof that is judged and divided by.
-_JUDGED_STREAM = "read"
+from fleetridge_agent.device.product import Product
+from fleetridge_agent.output.point_groups import product_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Achieved:
         memory: None where memory was not measured.
     """
 
-    multiplication: Multiplication
+    product: Product
     pis: tuple[Roof, ...]
     best: Roof | None
     memory: MemoryRoofs | None
@@ -65,17 +62,17 @@ class Achieved:
         return None if self.beta is None else ridge_flop_per_byte(pi.value, self.beta.value)
 
 
-def achieved(report: Report, multiplication: Multiplication) -> Achieved:
+def achieved(report: Report, product: Product) -> Achieved:
     """
     Roofs of one way to multiply that the report measured, and the memory roofs.
 
     A sweep that ended early may have points and no roof yet; then the best of the points stands in.
     """
-    compute = _highest_first(_compute_roofs(report, multiplication))
-    judged = tuple(roof for roof in compute if roof.kernel == REFERENCE)
-    others = tuple(roof for roof in compute if roof.kernel != REFERENCE)
+    compute = _highest_first(_compute_roofs(report, product))
+    judged = tuple(roof for roof in compute if roof.kernel == REFERENCE_GEMM)
+    others = tuple(roof for roof in compute if roof.kernel != REFERENCE_GEMM)
     return Achieved(
-        multiplication=multiplication,
+        product=product,
         pis=judged or others[:1],
         best=others[0] if judged and others else None,
         memory=memory_roofs(report),
@@ -87,7 +84,7 @@ def memory_roofs(report: Report) -> MemoryRoofs | None:
     roofs = _highest_first(_memory_roofs(report))
     if not roofs:
         return None
-    beta = next((roof for roof in roofs if roof.kernel == _JUDGED_STREAM), roofs[0])
+    beta = next((roof for roof in roofs if roof.kernel == READ_STREAM), roofs[0])
     return MemoryRoofs(beta, tuple(roof for roof in roofs if roof is not beta))
 
 
@@ -95,8 +92,8 @@ def _highest_first(roofs: Iterable[Roof]) -> tuple[Roof, ...]:
     return tuple(sorted(roofs, key=lambda roof: -roof.value))
 
 
-def _compute_roofs(report: Report, multiplication: Multiplication) -> list[Roof]:
-    found = [roof for roof in report.roofs if roof.kind == "compute" and multiplication_of(roof) == multiplication]
+def _compute_roofs(report: Report, product: Product) -> list[Roof]:
+    found = [roof for roof in report.roofs if roof.kind == "compute" and product_of(roof) == product]
     if found:
         return found
     return [
@@ -111,12 +108,12 @@ def _compute_roofs(report: Report, multiplication: Multiplication) -> list[Roof]
             points=(position,),
         )
         for position, point in enumerate(report.points)
-        if isinstance(point, GemmPoint) and multiplication_of(point) == multiplication
+        if isinstance(point, GemmPoint) and product_of(point) == product
     ]
 
 
 def _memory_roofs(report: Report) -> list[Roof]:
-    found = [roof for roof in report.roofs if roof.kind == "memory" and roof.level == "device"]
+    found = [roof for roof in report.roofs if roof.kind == "memory" and roof.level == JUDGED_LEVEL]
     if found:
         return found
     return [
@@ -130,5 +127,5 @@ def _memory_roofs(report: Report) -> list[Roof]:
             points=(position,),
         )
         for position, point in enumerate(report.points)
-        if isinstance(point, StreamPoint) and point.level == "device"
+        if isinstance(point, StreamPoint) and point.level == JUDGED_LEVEL
     ]

@@ -14,15 +14,15 @@ def chart(report: Report, roofs: Achieved, traits: ModelTraits, *, width: int, a
     compute = [ComputeRoof(f"pi {roof.regime}".removesuffix(" unspecified"), roof.value) for roof in roofs.pis]
     memory = None if roofs.beta is None else MemoryRoof(f"beta {roofs.beta.kernel}", roofs.beta.value)
     groups = {
-        "square GEMM": gemms_of(report.points, roofs.multiplication, "square"),
-        "weight shapes": gemms_of(report.points, roofs.multiplication, "skinny"),
-        "reference and best shape": gemms_of(report.points, roofs.multiplication, "reference", "best"),
+        "square GEMM": gemms_of(report.points, roofs.product, "square"),
+        "weight shapes": gemms_of(report.points, roofs.product, "skinny"),
+        "reference and best shape": gemms_of(report.points, roofs.product, "reference", "best"),
     }
     return roofline_chart(
         compute,
         memory,
         series=[_series(label, points) for label, points in groups.items() if points],
-        workloads=workloads_of(roofs.multiplication, traits),
+        workloads=workloads_of(roofs.product, traits),
         width=width,
         ascii_only=ascii_only,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetridge.report import Report
 from fleetridge_agent.output.achieved import Achieved, achieved
-from fleetridge_agent.output.point_groups import multiplications
+from fleetridge_agent.output.point_groups import products_in
 from fleetridge_agent.output.yardstick import GivenPeaks, beta_yardstick, pi_yardstick, ridge_of
 
 
@@ -23,19 +23,19 @@ def json_text(reports: Sequence[Report], given: GivenPeaks) -> str:
 
 
 def _form(report: Report, given: GivenPeaks) -> dict[str, Any]:
-    found = [achieved(report, multiplication) for multiplication in multiplications(report)]
+    found = [achieved(report, product) for product in products_in(report)]
     derived = [_derived(report, roofs, given) for roofs in found]
     return {**report.model_dump(mode="json"), "derived": derived}
 
 
 def _derived(report: Report, roofs: Achieved, given: GivenPeaks) -> dict[str, Any]:
     device = "" if report.gpu is None else report.gpu.device or ""
-    pi_peak = pi_yardstick(device, roofs.multiplication.dtype, given).value
+    pi_peak = pi_yardstick(device, roofs.product.dtype, given).value
     beta_peak = beta_yardstick(device, given).value
     return {
-        "dtype": roofs.multiplication.dtype,
-        "out_dtype": roofs.multiplication.out_dtype,
-        "fast_accumulation": roofs.multiplication.fast_accumulation,
+        "dtype": roofs.product.dtype,
+        "out_dtype": roofs.product.out_dtype,
+        "fast_accumulation": roofs.product.fast_accumulation,
         "pi_tflops": roofs.pi.value,
         "beta_gbps": None if roofs.beta is None else roofs.beta.value,
         "ridge_flop_per_byte": roofs.ridge,

@@ -12,7 +12,7 @@ from fleetridge_agent.output.achieved import Achieved, achieved, memory_roofs
 from fleetridge_agent.output.chart import chart
 from fleetridge_agent.output.environment_block import environment_block
 from fleetridge_agent.output.placement import ModelTraits, shape_table, t_star_sentence, workload_table
-from fleetridge_agent.output.point_groups import multiplications
+from fleetridge_agent.output.point_groups import products_in
 from fleetridge_agent.output.roofline_block import memory_block, roofline_block
 from fleetridge_agent.output.tables import reference_table, square_table, stream_table, weight_shape_table
 from fleetridge_agent.output.yardstick import GivenPeaks
@@ -44,7 +44,7 @@ def sweep_page(report: Report, view: View) -> str:
 
 def _parts(report: Report, view: View) -> Iterator[str]:
     width = view.width
-    found = [achieved(report, multiplication) for multiplication in multiplications(report)]
+    found = [achieved(report, product) for product in products_in(report)]
     yield environment_block(report, width=width)
     for sentence in _cautions(report):
         yield "\n".join(wrapped(visible(sentence), width))

@@ -18,8 +18,8 @@ from fleetridge.workloads import (
     place_shapes,
     reference_workloads,
 )
+from fleetridge_agent.device.product import Product
 from fleetridge_agent.output.achieved import Achieved
-from fleetridge_agent.output.point_groups import Multiplication
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class ModelTraits:
     gqa_group: int = DEFAULT_GQA_GROUP
 
 
-def workloads_of(multiplication: Multiplication, traits: ModelTraits) -> tuple[Workload, ...]:
+def workloads_of(product: Product, traits: ModelTraits) -> tuple[Workload, ...]:
     """Reference workloads whose weights and activations have the measured dtype."""
-    return reference_workloads(multiplication.sizes, hidden_size=traits.hidden_size, gqa_group=traits.gqa_group)
+    return reference_workloads(product.format, hidden_size=traits.hidden_size, gqa_group=traits.gqa_group)
 
 
 def workload_table(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
@@ -47,8 +47,7 @@ def workload_table(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
         return ""
     pi_tflops, beta_gbps = roofs.pi.value, roofs.beta.value
     placements = [
-        place(workload, pi_tflops=pi_tflops, beta_gbps=beta_gbps)
-        for workload in workloads_of(roofs.multiplication, traits)
+        place(workload, pi_tflops=pi_tflops, beta_gbps=beta_gbps) for workload in workloads_of(roofs.product, traits)
     ]
     rows = [
         [
@@ -74,20 +73,20 @@ def t_star_sentence(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
     """How many tokens make a square projection compute-bound, or why none do; empty without a ridge."""
     if roofs.ridge is None:
         return ""
-    sizes, d = roofs.multiplication.sizes, traits.hidden_size
+    sizes, d = roofs.product.format, traits.hidden_size
     tokens = square_t_star_tokens(
         roofs.ridge, hidden_size=d, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes
     )
     if tokens is None:
         highest = 2 * d / (sizes.input_bytes + sizes.output_bytes)
         text = (
-            f"No number of tokens makes a square {roofs.multiplication} GEMM of width d={d} compute-bound here: its "
+            f"No number of tokens makes a square {roofs.product.title} GEMM of width d={d} compute-bound here: its "
             f"intensity stays below 2d / (b_in + b_out) = {significant(highest)} FLOP/byte, and the ridge lies at "
             f"{significant(roofs.ridge)}."
         )
     else:
         text = (
-            f"A square [T,{d}]×[{d},{d}] {roofs.multiplication} GEMM reaches the ridge at T* = {tokens:.1f} tokens. "
+            f"A square [T,{d}]×[{d},{d}] {roofs.product.title} GEMM reaches the ridge at T* = {tokens:.1f} tokens. "
             "Derived: T* = I*·b_in·d / (2d − I*·(b_in + b_out)); hold it against the batched-token budget of your "
             "engine."
         )
@@ -102,7 +101,7 @@ def shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     shapes = served_model(sweep.model).divided_by(sweep.tensor_parallel or 1)
     rows = [
         [one.shape.label, str(one.shape.k), str(one.shape.n), _tokens(one.t_star_tokens)]
-        for one in place_shapes(shapes, roofs.multiplication.sizes, ridge=roofs.ridge)
+        for one in place_shapes(shapes, roofs.product.format, ridge=roofs.ridge)
     ]
     columns = (Column("shape"), Column("K"), Column("N"), Column("T*", "tokens"))
     return text_table(columns, rows, title="Tokens at which each weight shape reaches the ridge, derived", width=width)

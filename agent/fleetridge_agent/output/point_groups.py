@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from fleetridge.dtypes import Dtype, dtype_named
 from fleetridge.report import GemmPoint, Point, Report, Roof, StreamPoint
 from fleetridge.roofline import gemm_intensity
+from fleetridge_agent.device.product import Product
 
 Group = Literal["reference", "square", "skinny", "best", "bandwidth"]
-
-
-@dataclass(frozen=True, slots=True)
-class Multiplication:
-    """
-    A way to multiply, which has a roof of its own.
-
-    Attributes:
-        fast_accumulation: whether partial sums may stay in reduced precision; None where there is no such choice.
-    """
-
-    dtype: str
-    out_dtype: str | None = None
-    fast_accumulation: bool | None = None
-
-    @property
-    def sizes(self) -> Dtype:
-        """Element sizes of inputs and output."""
-        dtype = dtype_named(self.dtype)
-        return dtype if self.out_dtype is None else dtype.with_output(self.out_dtype)
-
-    def __str__(self) -> str:
-        sizes = self.sizes
-        output = "" if sizes.output_bytes == sizes.input_bytes else f" to {sizes.output}"
-        return f"{self.dtype}{output}{', fast accumulation' if self.fast_accumulation else ''}"
 
 
 def group_of(point: Point) -> Group:
@@ -53,26 +27,26 @@ def group_of(point: Point) -> Group:
     return "square" if point.label is None and point.M == point.K == point.N else "skinny"
 
 
-def multiplication_of(measured: GemmPoint | Roof) -> Multiplication:
+def product_of(measured: GemmPoint | Roof) -> Product:
     """Way to multiply behind a point or compute roof."""
-    return Multiplication(measured.dtype, measured.out_dtype, measured.fast_accumulation)
+    return Product(measured.dtype, measured.fast_accumulation, measured.out_dtype)
 
 
-def multiplications(report: Report) -> tuple[Multiplication, ...]:
+def products_in(report: Report) -> tuple[Product, ...]:
     """All ways to multiply that a report measured, in its order."""
-    found = [multiplication_of(point) for point in report.points if isinstance(point, GemmPoint)]
-    found += [multiplication_of(roof) for roof in report.roofs if roof.kind == "compute"]
+    found = [product_of(point) for point in report.points if isinstance(point, GemmPoint)]
+    found += [product_of(roof) for roof in report.roofs if roof.kind == "compute"]
     return tuple(dict.fromkeys(found))
 
 
-def gemms_of(points: Iterable[Point], multiplication: Multiplication, *groups: Group) -> tuple[GemmPoint, ...]:
+def gemms_of(points: Iterable[Point], product: Product, *groups: Group) -> tuple[GemmPoint, ...]:
     """Products of one way to multiply in some groups, in the order given; those with a warm cache are left out."""
     return tuple(
         point
         for point in points
         if isinstance(point, GemmPoint)
         and point.l2 != "warm"
-        and multiplication_of(point) == multiplication
+        and product_of(point) == product
         and group_of(point) in groups
     )
 
@@ -85,7 +59,7 @@ def warm_twin(point: GemmPoint, points: Iterable[Point]) -> GemmPoint | None:
 
 
 def _work_of(point: GemmPoint) -> tuple[object, ...]:
-    return point.label, point.M, point.K, point.N, multiplication_of(point)
+    return point.label, point.M, point.K, point.N, product_of(point)
 
 
 def streams_of(points: Sequence[Point]) -> tuple[StreamPoint, ...]:
@@ -95,5 +69,5 @@ def streams_of(points: Sequence[Point]) -> tuple[StreamPoint, ...]:
 
 def intensity(point: GemmPoint) -> float:
     """Intensity of a product over its compulsory traffic, in FLOP/byte."""
-    sizes = multiplication_of(point).sizes
+    sizes = product_of(point).format
     return gemm_intensity(point.M, point.K, point.N, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes)

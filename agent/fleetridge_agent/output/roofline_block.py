@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fleetridge.judged import REFERENCE_GEMM
 from fleetridge.quantities import percent, quantity, signed_percent, significant
 from fleetridge.report import GemmPoint, Report, Roof
 from fleetridge.text_table import key_values
-from fleetridge_agent.measure.protocol import FALLING
-from fleetridge_agent.output.achieved import REFERENCE, Achieved, MemoryRoofs
+from fleetridge_agent.output.achieved import Achieved, MemoryRoofs
 from fleetridge_agent.output.yardstick import GivenPeaks, Yardstick, beta_yardstick, pi_yardstick, ridge_of
+from fleetridge_agent.protocol import FALLING
 
 INTENSITY = "FLOP/byte"
 
@@ -23,7 +24,7 @@ Pairs = Iterator[tuple[str, str]]
 def roofline_block(report: Report, roofs: Achieved, given: GivenPeaks, *, width: int) -> str:
     """Achieved pi, beta and ridge of one way to multiply, the published figures, and the shares reached of them."""
     pairs = [*_achieved(report, roofs), *_published(report, roofs, given)]
-    return key_values(pairs, title=f"Roofline, {roofs.multiplication}", width=width)
+    return key_values(pairs, title=f"Roofline, {roofs.product.title}", width=width)
 
 
 def memory_block(report: Report, memory: MemoryRoofs, given: GivenPeaks, *, width: int) -> str:
@@ -49,7 +50,7 @@ def _achieved(report: Report, roofs: Achieved) -> Pairs:
 
 
 def _published(report: Report, roofs: Achieved, given: GivenPeaks) -> Pairs:
-    pi_peak = pi_yardstick(_device(report), roofs.multiplication.dtype, given)
+    pi_peak = pi_yardstick(_device(report), roofs.product.dtype, given)
     beta_peak = beta_yardstick(_device(report), given)
     yield "published pi", _said(pi_peak, "TFLOP/s")
     yield "published beta", _said(beta_peak, "GB/s")
@@ -83,7 +84,7 @@ def _shape(report: Report, pi: Roof) -> str:
     """Shape behind a compute roof."""
     point = report.points[pi.points[0]] if pi.points else None
     shape = f" [{point.M},{point.K}]×[{point.K},{point.N}]" if isinstance(point, GemmPoint) else ""
-    return f"{'reference shape' if pi.kernel == REFERENCE else 'fastest of the sweep'}{shape}"
+    return f"{'reference shape' if pi.kernel == REFERENCE_GEMM else 'fastest of the sweep'}{shape}"
 
 
 def _course(roof: Roof) -> str:

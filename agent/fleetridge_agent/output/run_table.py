@@ -8,7 +8,7 @@ from fleetridge.quantities import MISSING, significant
 from fleetridge.report import Report
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_agent.output.achieved import achieved, memory_roofs
-from fleetridge_agent.output.point_groups import multiplications
+from fleetridge_agent.output.point_groups import products_in
 
 _COLUMNS = (
     Column("gpu"),
@@ -30,10 +30,10 @@ def _rows(report: Report) -> Iterator[list[str]]:
     outcome = _outcome(report)
     memory = memory_roofs(report)
     beta = significant(None if memory is None else memory.beta.value)
-    found = [achieved(report, multiplication) for multiplication in multiplications(report)]
+    found = [achieved(report, product) for product in products_in(report)]
     for roofs in found:
         pi, ridge = significant(roofs.pi.value), significant(roofs.ridge)
-        yield [*_named(report), str(roofs.multiplication), pi, beta, ridge, outcome]
+        yield [*_named(report), roofs.product.title, pi, beta, ridge, outcome]
     if not found:
         yield [*_named(report), MISSING, MISSING, beta, MISSING, outcome]
 

@@ -30,18 +30,18 @@ _OF_ROOF = Column("of roof", "%")
 
 def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Square products M=N=K of one way to multiply; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "square")
+    points = gemms_of(report.points, roofs.product, "square")
     rows = [
         [str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs), _warm(point, report)]
         for point in points
     ]
-    title = f"Square GEMM, {roofs.multiplication}, measured"
+    title = f"Square GEMM, {roofs.product.title}, measured"
     return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF, _WARM), rows, title, width)
 
 
 def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products with a model's weights, one row a shape and number of tokens M; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "skinny")
+    points = gemms_of(report.points, roofs.product, "skinny")
     rows = [
         [
             point.label or MISSING,
@@ -51,12 +51,12 @@ def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
         for point in points
     ]
     columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF, _WARM)
-    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.multiplication}, measured", width)
+    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.product.title}, measured", width)
 
 
 def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products that decide the compute roofs; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "reference", "best")
+    points = gemms_of(report.points, roofs.product, "reference", "best")
     rows = [
         [
             *(_roof_of(point), str(point.M), str(point.K), str(point.N)),
@@ -68,7 +68,7 @@ def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
         Column("roof"),
         *(Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"), Column("power", "W")),
     )
-    return _table(columns, rows, f"Reference shapes, {roofs.multiplication}, measured", width)
+    return _table(columns, rows, f"Reference shapes, {roofs.product.title}, measured", width)
 
 
 def stream_table(report: Report, *, width: int) -> str:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
+from fleetridge.quantities import MIB
 from fleetridge_agent.worker.messages import Finished, Misused, Ready, Remark, Step, message_of
 
 # A full report of the largest sweep has some MiB; what is larger is none.
-_LONGEST_LINE_BYTES = 64 * 1024**2
+_LONGEST_LINE_BYTES = 64 * MIB
 
 # Of what a worker wrote to stderr, enough for the end of a traceback.
 _KEPT_BYTES = 16384

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fleetridge.report import Report
 from fleetridge_agent.errors import ExitCode
+from fleetridge_agent.progress import Progress
 
 
 class _Message(BaseModel):
@@ -15,12 +16,10 @@ class _Message(BaseModel):
 
 
 class Step(_Message):
-    """What the worker is about to do: step number `step` of `steps`, from 1."""
+    """What the worker is about to do."""
 
     kind: Literal["step"] = "step"
-    step: int
-    steps: int
-    text: str
+    progress: Progress
 
 
 class Remark(_Message):

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from fleetridge_agent.busy.admission import admitted
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.measure.measuring import Assignment, Measured, admitted, refused
-from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.measure.measuring import Assignment, Measured, refused
 from fleetridge_agent.measure.targets import Target
+from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop
 from fleetridge_agent.worker.attendance import attend
 from fleetridge_agent.worker.messages import Step
@@ -80,7 +81,9 @@ class Station:
         # still look busy with our own work.
         wait = None if is_together or assignment.run.kind == "manual" else self.stop.wait
         try:
-            is_contended = stack.enter_context(admitted(target, assignment, wait=wait))
+            is_contended = stack.enter_context(
+                admitted(target, assignment.state_dir, force=assignment.options.force, wait=wait)
+            )
             self.stop.check()
             order = Order(target, assignment, os.getpid(), is_contended=is_contended, is_together=is_together)
             worker = started(order, limit_s=self.limit_s, program=self.program, environ=os.environ)
@@ -92,4 +95,4 @@ class Station:
         return attend(workers, self._tell, lambda: self.stop.is_asked)
 
     def _tell(self, worker: Worker, step: Step) -> None:
-        self.on_progress(worker.order.target, Progress(step.step, step.steps, step.text))
+        self.on_progress(worker.order.target, step.progress)

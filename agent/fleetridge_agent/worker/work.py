@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
+from fleetridge_agent.busy.admission import is_busy
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.log import LOGGER, strays_logged
-from fleetridge_agent.measure.measuring import Course, Measured, Opener, is_busy, measure_admitted, refused
-from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.measure.measuring import Course, Measured, Opener, measure_admitted, refused
+from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop, stopping_on_signals
 from fleetridge_agent.worker.messages import Finished, Go, Misused, Ready, Step, line_of
 from fleetridge_agent.worker.order import Order, order_of
@@ -60,12 +61,12 @@ def _measured(order: Order, parent: Parent, stop: Stop, opener: Opener | None) -
         return Go.model_validate_json(parent.hear(stop.check)).gpus_at_once
 
     def tell(progress: Progress) -> None:
-        parent.tell(line_of(Step(step=progress.step, steps=progress.steps, text=progress.text)))
+        parent.tell(line_of(Step(progress=progress)))
 
     target, assignment = order.target, order.assignment
     try:
         # Once more, as starting up took seconds in which somebody may have come.
-        is_contended = order.is_contended or is_busy(target, assignment)
+        is_contended = order.is_contended or is_busy(target, force=assignment.options.force)
         course = Course(on_progress=tell, heed=stop.check, start=start)
         return measure_admitted(target, assignment, course, is_contended=is_contended, opener=opener)
     except UsageError:

@@ -6,7 +6,6 @@ import threading
 
 import httpx
 import pytest
-
 from fleetridge_agent.deliver.aside import within
 
 

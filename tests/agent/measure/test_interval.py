@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge_agent.measure.interval import median_interval, median_rank, two_groups
-from fleetridge_agent.measure.protocol import HALF_WIDTH, LOOKS
+from fleetridge_agent.protocol import HALF_WIDTH, LOOKS
 
 
 @pytest.mark.parametrize(("blocks", "rank"), [(1, None), (6, None), (7, 1), (8, 1), (16, 3), (32, 9)])

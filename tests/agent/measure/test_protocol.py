@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.measure import protocol
+from fleetridge_agent import protocol
 
 _PAGE = (Path(__file__).parents[3] / "docs/methodology.md").read_text(encoding="utf-8")
 _NAMES = [name for name in vars(protocol) if name.isupper() and not name.startswith("_")]

@@ -6,10 +6,10 @@ from fleetridge.report import Evidence, Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Fill
 from fleetridge_agent.measure.notes import Note, summary
-from fleetridge_agent.measure.protocol import PROTOCOL_VERSION
 from fleetridge_agent.measure.report_builder import build_refusal, build_report
 from fleetridge_agent.measure.sweep import Failure, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.protocol import PROTOCOL_VERSION
 from support.scripted_device import ScriptedDevice, described
 
 _RUN = Run(run_id=uuid7(), kind="manual")

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from fleetridge.roofline import gemm_flops
 from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.measure.protocol import SEARCH_CANDIDATES, SEARCH_REPS
 from fleetridge_agent.measure.reference_shapes import reference_gemm
 from fleetridge_agent.measure.shape_search import candidates
 from fleetridge_agent.measure.sweep import run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_REPS
 from support.scripted_device import GIB, ScriptedDevice
 
 _BF16 = Product("bfloat16")

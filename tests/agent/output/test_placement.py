@@ -8,7 +8,7 @@ from fleetridge.report import Report
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.output.achieved import Achieved, achieved
 from fleetridge_agent.output.placement import ModelTraits, shape_table, t_star_sentence, workload_table
-from fleetridge_agent.output.point_groups import multiplications
+from fleetridge_agent.output.point_groups import products_in
 from support.reports import compute_roof, make_report, memory_roof
 from support.sweeps import swept
 
@@ -19,7 +19,7 @@ def roofs_at(ridge: float, dtype: str = "bfloat16", out_dtype: str | None = None
     """Roofs whose ratio is the given ridge."""
     roofs = [compute_roof(ridge * 4.0, dtype=dtype, out_dtype=out_dtype), memory_roof(4000.0)]
     report = Report.model_validate(make_report(points=[], roofs=roofs))
-    return achieved(report, multiplications(report)[0])
+    return achieved(report, products_in(report)[0])
 
 
 def joined(text: str) -> str:
@@ -66,7 +66,7 @@ def test_the_users_model_is_placed_and_not_another() -> None:
 
 def test_weight_shapes_of_the_sweeps_model_have_their_own_t_star() -> None:
     report = swept(options=SweepOptions(square=(512,), m_sweep=(1,), tensor_parallel=2))
-    table = shape_table(report, achieved(report, multiplications(report)[0]), width=80)
+    table = shape_table(report, achieved(report, products_in(report)[0]), width=80)
     ridge = 800 / 4.4
     tokens = ridge * 2 * 4096 * 3072 / (2 * 4096 * 3072 - ridge * 2 * (4096 + 3072))
 
@@ -75,7 +75,7 @@ def test_weight_shapes_of_the_sweeps_model_have_their_own_t_star() -> None:
 
 def test_without_a_ridge_nothing_is_placed() -> None:
     report = swept(options=SweepOptions(mode="gemm", square=(512,), m_sweep=(1,)))
-    roofs = achieved(report, multiplications(report)[0])
+    roofs = achieved(report, products_in(report)[0])
 
     assert workload_table(roofs, TRAITS, width=80) == ""
     assert t_star_sentence(roofs, TRAITS, width=80) == ""

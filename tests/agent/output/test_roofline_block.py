@@ -9,7 +9,7 @@ import pytest
 from fleetridge.report import Report
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.output.achieved import achieved
-from fleetridge_agent.output.point_groups import multiplications
+from fleetridge_agent.output.point_groups import products_in
 from fleetridge_agent.output.roofline_block import roofline_block
 from fleetridge_agent.output.yardstick import GivenPeaks
 from support.reports import compute_roof, make_report, memory_roof
@@ -20,8 +20,8 @@ NOTHING_GIVEN = GivenPeaks()
 
 def block(report: Report, given: GivenPeaks = NOTHING_GIVEN) -> dict[str, str]:
     """Values by name, with lines that were broken put together again."""
-    (multiplication, *_) = multiplications(report)
-    lines = roofline_block(report, achieved(report, multiplication), given, width=1000).splitlines()[2:]
+    (product, *_) = products_in(report)
+    lines = roofline_block(report, achieved(report, product), given, width=1000).splitlines()[2:]
     return {name.strip(): value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
 

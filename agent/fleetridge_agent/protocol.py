@@ -7,10 +7,9 @@ Whoever changes one of them raises PROTOCOL_VERSION: the version is part of what
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 1
+from fleetridge.quantities import GIB, MIB
 
-_MIB = 1024**2
-_GIB = 1024**3
+PROTOCOL_VERSION = 1
 
 # What `--reps` and `--warmup` mean where they are not given. The median of 25 repetitions that scatter by 2 % is good
 # to half a per cent (standard error 1.25·2 %/√25); ten calls fill the caches of kernels and plans that libraries keep.
@@ -87,7 +86,7 @@ STREAM_BLOCKS = 2
 # memory of the device allows it 4 GiB, from where on a larger buffer gains an H200 0.1 % (1 GiB: 7 % less). Three of
 # them take at most half of the memory.
 CACHES_PER_BUFFER = 16
-LARGEST_BUFFER_BYTES = 4 * _GIB
+LARGEST_BUFFER_BYTES = 4 * GIB
 BUFFERS_IN_MEMORY = 6
 
 # Row that the read kernel adds up, in float32. Long rows make the ends of rows rare, and many rows leave a short last
@@ -95,7 +94,7 @@ BUFFERS_IN_MEMORY = 6
 READ_ROW = 2**18
 
 # Copies over the link to the host: pinned, each direction for so long.
-LINK_BUFFER_BYTES = 256 * _MIB
+LINK_BUFFER_BYTES = 256 * MIB
 LINK_MS = 200.0
 
 # Calls shorter than this are replayed in batches: launching one takes the host 5 to 20 µs.
