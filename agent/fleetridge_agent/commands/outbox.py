@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fleetridge.report import Report
 from fleetridge_agent.deliver.client import Client, Server
-from fleetridge_agent.deliver.dispatch import dispatch
+from fleetridge_agent.deliver.dispatch import Tally, dispatch
 from fleetridge_agent.deliver.spool import Outgoing, Spool
-from fleetridge_agent.errors import SpoolError
+from fleetridge_agent.errors import ExitCode, SpoolError
 from fleetridge_agent.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -64,3 +64,15 @@ class Outbox:
     def _is_no_pause(self, seconds: float) -> bool:
         """No pause is made, as one try is all; without one, whether the end was asked for."""
         return seconds > 0 or self._stop.is_asked
+
+
+def say_tally(tally: Tally) -> ExitCode:
+    """Log what became of the reports; what that alone would end the program with."""
+    log.info("reports delivered: %d", tally.delivered)
+    if tally.waiting:
+        log.warning("reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", tally.waiting)
+    if tally.lost:
+        log.error("reports that are lost, neither delivered nor on disk: %d; see the warnings above", tally.lost)
+    if tally.dead:
+        return ExitCode.DEAD_LETTERED
+    return ExitCode.FAILED if tally.lost else ExitCode.DONE

@@ -9,10 +9,10 @@ from fleetridge.report import Report, RunKind
 from fleetridge_agent.busy.admission import is_busy
 from fleetridge_agent.checking.node import keep_verdicts_of_run
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.outbox import spooled
+from fleetridge_agent.commands.outbox import say_tally, spooled
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.dispatch import Tally, dispatch
+from fleetridge_agent.deliver.dispatch import dispatch
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import (
     AlreadyRunningError,
@@ -88,19 +88,7 @@ def measure_and_deliver(
             assignment.node.name or "",
             all_gpus=choices.measures_all_gpus(context.source),
         )
-    return _code(combined([measured.code for measured in found]), say(tally))
-
-
-def say(tally: Tally) -> ExitCode:
-    """Log what became of the reports; what that alone would end the program with."""
-    log.info("reports delivered: %d", tally.delivered)
-    if tally.waiting:
-        log.warning("reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", tally.waiting)
-    if tally.lost:
-        log.error("reports that are lost, neither delivered nor on disk: %d; see the warnings above", tally.lost)
-    if tally.dead:
-        return ExitCode.DEAD_LETTERED
-    return ExitCode.FAILED if tally.lost else ExitCode.DONE
+    return _code(combined([measured.code for measured in found]), say_tally(tally))
 
 
 def _assignment(context: Context, kind: RunKind) -> Assignment:

@@ -17,8 +17,8 @@ from typing import final
 
 import httpx
 
-from fleetridge_agent.deliver import backoff, delivery
-from fleetridge_agent.deliver.delivery import Answer, Decision
+from fleetridge_agent.deliver import backoff
+from fleetridge_agent.deliver.delivery import Answer, Decision, decide
 from fleetridge_agent.deliver.http import open_http
 from fleetridge_agent.deliver.posting import CONTENT_HEADERS, LeftBehindError, Postbox
 from fleetridge_agent.deliver.spool import Outgoing
@@ -190,7 +190,7 @@ class Client:
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = f"{self._server.url} cannot be reached ({_cause(error)}); check --server and the network"
             return None, Decision(kept=frozenset(ids), again=True, reason=reason)
-        return answer, delivery.decide(answer, ids)
+        return answer, decide(answer, ids)
 
     def _stops_after(self, tries: int, answer: Answer | None, decision: Decision) -> bool:
         """Pause before the next try; True where there is to be none."""
