@@ -32,7 +32,6 @@ from fleetridge_agent.device.torch_kernels import gemm_operands
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.measure.evidence import EvidenceLog
 from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.protocol import REPS, WARMUP
 from fleetridge_agent.measure.reference_shapes import reference_gemm
 from fleetridge_agent.measure.report_builder import build_report
 from fleetridge_agent.measure.stream import measure_streams
@@ -44,6 +43,7 @@ from fleetridge_agent.measure.workbench import Call, Workbench
 from fleetridge_agent.node.environment import node_identity
 from fleetridge_agent.node.host import Host
 from fleetridge_agent.node.roster import node_roster
+from fleetridge_agent.protocol import REPS, WARMUP
 
 _FILL = Fill()
 _PACE = Pace(warmup=WARMUP, reps=REPS, budget_ms=2000.0)

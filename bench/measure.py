@@ -27,8 +27,9 @@ from fleetridge.text_table import Column, text_table
 from fleetridge_agent.device.opening import open_device, visible_gpus
 from fleetridge_agent.device.product import MEASURED_DTYPES
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.measure.sweep import Progress, SweepResult, run_sweep
+from fleetridge_agent.measure.sweep import SweepResult, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.progress import Progress
 
 # The quick form of mamf-finder: 19 shapes around those that large cards like.
 _MAMF_SHAPES = ("--m_range", "1024", "20480", "1024", "--n", "4096", "--k", "4096", "--dtype", "bfloat16")

@@ -16,13 +16,13 @@ import pytest
 
 from fleetridge.report import Gpu
 from fleetridge_agent import cli
+from fleetridge_agent.checking import node as checked_node
 from fleetridge_agent.checking.fleet import ridge_answer
 from fleetridge_agent.checking.last_verdict import read_last
 from fleetridge_agent.checking.verdict import State
-from fleetridge_agent.commands import check as check_room
 from fleetridge_agent.commands import flush as flush_room
-from fleetridge_agent.commands import node_verdict as node_verdict_room
 from fleetridge_agent.commands import outbox as outbox_room
+from fleetridge_agent.commands import preflight
 from fleetridge_agent.commands import run as run_room
 from fleetridge_agent.deliver import client
 from fleetridge_agent.device.contract import Device, DeviceKind
@@ -131,11 +131,11 @@ class AgentNode:
         monkeypatch.setattr("fleetridge_agent.measure.targets.visible_gpus", self._visible_gpus)
         monkeypatch.setattr("fleetridge_agent.measure.targets.gpus_without_slice", lambda: self.without_slice)
         monkeypatch.setattr(measuring, "open_device", self._open_device)
-        for room in (run_room, check_room):
+        for room in (run_room, preflight):
             monkeypatch.setattr(room, "Station", StationHere)
         impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
-        monkeypatch.setattr(node_verdict_room, "ridge_answer", asking)
+        monkeypatch.setattr(checked_node, "ridge_answer", asking)
         monkeypatch.setattr(outbox_room, "Client", impatient)
         for room in (run_room, flush_room):
             monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))

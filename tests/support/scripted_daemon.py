@@ -39,7 +39,7 @@ def main(uuids: str, worker: str, *arguments: str) -> int:
             patch.object(targets, "visible_gpus", partial(_visible_gpus, uuids)),
             patch.object(targets, "gpus_without_slice", tuple),
             patch.object(run_room, "Station", station),
-            patch.object(sys, "argv", [round_process.__name__, *arguments[1:]]),
+            patch.object(sys, "argv", [_ROUND, *arguments[1:]]),
         ):
             return round_process.main()
     with patch.object(daemon_room, "ROUND_PROCESS", (sys.executable, __file__, uuids, worker, _ROUND)):

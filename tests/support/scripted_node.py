@@ -29,7 +29,7 @@ def main(uuids: str, troubles: str, *arguments: str) -> int:
         mock.patch("fleetridge_agent.measure.targets.visible_gpus", return_value=gpus),
         mock.patch("fleetridge_agent.measure.targets.gpus_without_slice", return_value=()),
         mock.patch("fleetridge_agent.commands.run.Station", partial(Station, program=program)),
-        mock.patch("fleetridge_agent.commands.check.Station", partial(Station, program=program)),
+        mock.patch("fleetridge_agent.commands.preflight.Station", partial(Station, program=program)),
     ):
         code = cli.main(arguments)
     sys.stderr.write(f"torch imported: {'torch' in sys.modules}\n")

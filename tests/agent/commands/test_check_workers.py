@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.commands import check as check_room
+from fleetridge_agent.commands import preflight
 from fleetridge_agent.worker import process
 from fleetridge_agent.worker.station import Station
 from support.agent_commands import AgentNode, Ended, kept_states
@@ -31,9 +31,9 @@ def check(agent: Callable[..., Ended], fleet: AgentNode, monkeypatch: pytest.Mon
 
     def checked(*troubles: str, limit_s: float | None = None) -> Ended:
         program = (sys.executable, str(SCRIPTED_WORKER), *troubles)
-        monkeypatch.setattr(check_room, "Station", partial(Station, program=program))
+        monkeypatch.setattr(preflight, "Station", partial(Station, program=program))
         if limit_s is not None:
-            monkeypatch.setattr(check_room, "_LIMIT_S", limit_s)
+            monkeypatch.setattr(preflight, "_LIMIT_S", limit_s)
         return agent("check", "--server", "https://f.example")
 
     return checked

@@ -360,7 +360,7 @@ def _busy_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         StubCard(uuid, f"0000:{number:02X}:00.0", "NVIDIA H200", {"ComputeRunningProcesses": listed})
         for number, (uuid, listed) in enumerate((("GPU-a", [process]), ("GPU-b", [])))
     ]
-    monkeypatch.setattr("fleetridge_agent.measure.measuring.nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setattr("fleetridge_agent.busy.admission.nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
 
 
 def test_a_gpu_that_somebody_uses_is_not_touched(

@@ -6,7 +6,8 @@ import threading
 
 import httpx
 import pytest
-from fleetridge_agent.deliver.aside import within
+
+from fleetridge_agent.deliver.http import within
 
 
 def test_a_call_that_is_done_in_time_gives_what_it_found() -> None:

@@ -7,8 +7,9 @@ from fleetridge_agent.device.contract import Fill, ForeignUse, Sample
 from fleetridge_agent.device.product import Gemm, Product
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.measure.reference_shapes import reference_gemm
-from fleetridge_agent.measure.sweep import Progress, SweepResult, run_sweep
+from fleetridge_agent.measure.sweep import SweepResult, run_sweep
 from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.progress import Progress
 from support.scripted_device import GIB, MIB, ScriptedDevice, described
 
 _BF16 = Product("bfloat16")

@@ -15,9 +15,9 @@ from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import gpu_lock
 from fleetridge_agent.measure.measuring import Assignment, Measured
-from fleetridge_agent.measure.sweep import Progress
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target
+from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop
 from fleetridge_agent.worker import process
 from fleetridge_agent.worker.station import Station
