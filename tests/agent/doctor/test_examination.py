@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fleetridge.terminal_text import display_width
-from fleetridge_agent.config.in_force import InForce
+from fleetridge_agent.doctor.surroundings import SettingInForce
 from fleetridge_agent.doctor.diagnosis_forms import diagnosis_json, diagnosis_text
 from fleetridge_agent.doctor.examination import PROBES, examine
 from fleetridge_agent.doctor.facts import NvmlFacts, TorchFacts
@@ -102,7 +102,7 @@ def test_settings_are_shown_with_where_they_come_from(well: SickNode) -> None:
     assert shown["NO_PROXY"] == ("f.example", "NO_PROXY")
 
 
-def _settings(node: SickNode) -> list[InForce]:
+def _settings(node: SickNode) -> list[SettingInForce]:
     diagnosis = examine(node.around(*WELL))
     return [*diagnosis.settings, *diagnosis.foreign]
 
