@@ -29,7 +29,8 @@ from fleetridge_agent.device.contract import Device, DeviceKind
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.measure import measuring
-from fleetridge_agent.measure.measuring import Assignment, Course, Measured
+from fleetridge_agent.measure.measuring import Course
+from fleetridge_agent.measure.report_builder import Assignment, Measured
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.worker.station import Station
 from support.scripted_device import ScriptedDevice, described

@@ -19,7 +19,7 @@ from fleetridge_agent.commands.outbox import Outbox
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Server
 from fleetridge_agent.errors import NoDeviceError, UsageError
-from fleetridge_agent.measure.measuring import Assignment, Measured, refused, start_run
+from fleetridge_agent.measure.report_builder import Assignment, Measured, refused, start_run
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target, measurable
 from fleetridge_agent.progress import Progress

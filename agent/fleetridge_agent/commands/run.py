@@ -21,7 +21,7 @@ from fleetridge_agent.errors import (
     NoDeviceError,
 )
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.measure.measuring import Assignment, Measured, combined, refused, start_run
+from fleetridge_agent.measure.report_builder import Assignment, Measured, combined, refused, start_run
 from fleetridge_agent.measure.targets import Target, measurable
 from fleetridge_agent.measure.waiting import idle_first
 from fleetridge_agent.output.run_table import run_table

@@ -12,7 +12,8 @@ from fleetridge_agent.commands.result_files import ResultFiles, result_files
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Source
 from fleetridge_agent.errors import ExitCode, UsageError
-from fleetridge_agent.measure.measuring import Assignment, Course, Measured, combined, measure, start_run
+from fleetridge_agent.measure.measuring import Course, measure
+from fleetridge_agent.measure.report_builder import Assignment, Measured, combined, start_run
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target, targets
 from fleetridge_agent.output.csv_rows import csv_text

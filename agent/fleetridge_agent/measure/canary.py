@@ -10,11 +10,11 @@ from fleetridge.quantities import significant
 from fleetridge_agent.measure.notes import Note
 from fleetridge_agent.protocol import CANARY_BLOCKS, CANARY_GAP
 
-Measured = TypeVar("Measured")
+MeasurementT = TypeVar("MeasurementT")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict(Generic[Measured]):
+class Verdict(Generic[MeasurementT]):
     """
     What the canary found of one roof.
 
@@ -23,18 +23,18 @@ class Verdict(Generic[Measured]):
         note: None where the device is what it was.
     """
 
-    kept: Measured
+    kept: MeasurementT
     note: Note | None
 
 
 def sung(
-    before: Measured,
-    again: Callable[[Sequence[int]], Measured],
-    rate_of: Callable[[Measured], float],
+    before: MeasurementT,
+    again: Callable[[Sequence[int]], MeasurementT],
+    rate_of: Callable[[MeasurementT], float],
     *,
     looks: Sequence[int],
     what: str,
-) -> Verdict[Measured]:
+) -> Verdict[MeasurementT]:
     """
     Compare a roof with a short measurement of the same.
 

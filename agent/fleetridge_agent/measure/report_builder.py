@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
 import fleetridge
-from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node, Outcome, Report, Run
+from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node, Outcome, Report, Run, RunKind
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import Device
+from fleetridge_agent.device.opening import nvml_or_none
+from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode
 from fleetridge_agent.measure.notes import summary
 from fleetridge_agent.measure.sweep import Failure, SweepResult
-from fleetridge_agent.measure.sweep_options import method_of
+from fleetridge_agent.measure.sweep_options import SweepOptions, method_of
+from fleetridge_agent.measure.targets import Target
+from fleetridge_agent.node.host import Host
+from fleetridge_agent.node.roster import node_roster
+
+log = logging.getLogger(__name__)
 from fleetridge_agent.protocol import PROTOCOL_VERSION
 
 # Well inside what the contract takes, and more than anybody reads.
 _LONGEST_DETAIL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """
+    What the sweeps of one run share.
+
+    Attributes:
+        arguments: of the command line, for the reports.
+    """
+
+    run: Run
+    node: Node
+    options: SweepOptions
+    arguments: tuple[str, ...]
+    state_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """
+    Report of one device, measured or not.
+
+    Attributes:
+        code: that the program would end with if this were its only device.
+    """
+
+    report: Report
+    code: ExitCode
+
+
+def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Run:
+    """A run that begins now; it lists the gpus of the node unless only the CPU is measured."""
+    if target_kind == "cpu":
+        return Run(run_id=uuid7(), kind=kind)
+    roster = node_roster(nvml_or_none(), Host(), environ)
+    return Run(run_id=uuid7(), kind=kind, roster=roster.gpus, roster_complete=roster.is_complete)
 
 
 def build_report(
@@ -92,6 +139,47 @@ def build_refusal(
     )
 
 
+def refused(
+    assignment: Assignment, error: AgentError, target: Target | None = None, *, is_together: bool = False
+) -> Measured:
+    """
+    Report of a device, or of the node where there is no target, that could not be measured; logged too.
+
+    Args:
+        assignment: of the run.
+        error: what keeps it from being measured.
+        target: the device.
+        is_together: whether it was to be measured at the same time as the others of its node.
+    """
+    log.warning("%s is not measured: %s", "this node" if target is None else target, error)
+    report = build_refusal(
+        _outcome_of_error(error),
+        Failure(error.reason, str(error)),
+        run=assignment.run,
+        node=assignment.node,
+        method=method_of(is_standard=assignment.options.is_standard, is_together=is_together),
+        gpu=None if target is None else target.identity,
+        evidence=error.evidence if isinstance(error, DeviceBusyError) else None,
+        arguments=assignment.arguments,
+    )
+    return Measured(report, error.exit_code)
+
+
+def combined(codes: list[ExitCode]) -> ExitCode:
+    """What the program ends with after several devices: the worst, where skipping some counts for nothing."""
+    for code in (ExitCode.FAILED, ExitCode.NO_DEVICE):
+        if code in codes:
+            return code
+    return ExitCode.SKIPPED if codes and set(codes) == {ExitCode.SKIPPED} else ExitCode.DONE
+
+
+def code_of(outcome: Outcome) -> ExitCode:
+    """What the program would end with if a device with this outcome were its only one."""
+    if outcome == "measured":
+        return ExitCode.DONE
+    return ExitCode.FAILED if outcome == "failed" else ExitCode.SKIPPED
+
+
 def one_line(text: str | None) -> str | None:
     """Text of a driver or of torch as one printable line of bounded length; None stays None."""
     return shortened(visible(" ".join(text.split())), _LONGEST_DETAIL) if text else None
@@ -116,3 +204,7 @@ def _agent(method: Method, arguments: Sequence[str]) -> Agent:
         method=method,
         arguments=tuple(arguments),
     )
+
+
+def _outcome_of_error(error: AgentError) -> Outcome:
+    return "skipped" if error.exit_code is ExitCode.SKIPPED else "failed"

@@ -12,7 +12,7 @@ from fleetridge_agent import cli
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.commands.run import measure_and_deliver
 from fleetridge_agent.errors import ExitCode
-from fleetridge_agent.measure.measuring import Measured
+from fleetridge_agent.measure.report_builder import Measured
 from fleetridge_agent.rounds.order import Answer, Order, Unmeasured, answer_text, is_passing, order_of
 from fleetridge_agent.worker.parent import die_with_parent
 

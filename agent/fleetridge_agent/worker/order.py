@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from fleetridge_agent.measure.measuring import Assignment
+from fleetridge_agent.measure.report_builder import Assignment
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.node.visible_devices import VARIABLE
 

@@ -7,8 +7,7 @@ import signal
 
 from fleetridge.report import Report
 from fleetridge_agent.errors import AgentError, SweepError, UsageError
-from fleetridge_agent.measure.measuring import Measured, refused
-from fleetridge_agent.measure.report_builder import one_line
+from fleetridge_agent.measure.report_builder import Measured, one_line, refused
 from fleetridge_agent.worker.messages import Finished
 from fleetridge_agent.worker.order import Order
 from fleetridge_agent.worker.process import Worker

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fleetridge_agent.busy.admission import admitted
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.measure.measuring import Assignment, Measured, refused
+from fleetridge_agent.measure.report_builder import Assignment, Measured, refused
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop

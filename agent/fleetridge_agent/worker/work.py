@@ -10,7 +10,8 @@ from contextlib import suppress
 from fleetridge_agent.busy.admission import is_busy
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.log import LOGGER, strays_logged
-from fleetridge_agent.measure.measuring import Course, Measured, Opener, measure_admitted, refused
+from fleetridge_agent.measure.measuring import Course, Opener, measure_admitted
+from fleetridge_agent.measure.report_builder import Measured, refused
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop, stopping_on_signals
 from fleetridge_agent.worker.messages import Finished, Go, Misused, Ready, Step, line_of

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from fleetridge.terminal_text import display_width
-from fleetridge_agent.doctor.surroundings import SettingInForce
 from fleetridge_agent.doctor.diagnosis_forms import diagnosis_json, diagnosis_text
 from fleetridge_agent.doctor.examination import PROBES, examine
 from fleetridge_agent.doctor.facts import NvmlFacts, TorchFacts
 from fleetridge_agent.doctor.finding import Finding, ok
-from fleetridge_agent.doctor.surroundings import Surroundings
+from fleetridge_agent.doctor.surroundings import SettingInForce, Surroundings
 from support.nodes import CARDS, SickNode, severities
 
 WELL = ("--server", "https://f.example")

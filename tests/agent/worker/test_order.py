@@ -7,7 +7,7 @@ import pytest
 from fleetridge.report import Node, RosterGpu, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.cuda_driver import CudaGpu
-from fleetridge_agent.measure.measuring import Assignment
+from fleetridge_agent.measure.report_builder import Assignment
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.worker.order import Order, one_gpu_environ, order_json, order_of

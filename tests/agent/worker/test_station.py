@@ -14,7 +14,7 @@ from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import gpu_lock
-from fleetridge_agent.measure.measuring import Assignment, Measured
+from fleetridge_agent.measure.report_builder import Assignment, Measured
 from fleetridge_agent.measure.sweep_options import SweepOptions
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.progress import Progress
