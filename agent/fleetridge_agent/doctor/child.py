@@ -15,7 +15,7 @@ from fleetridge.terminal_text import shortened
 from fleetridge_agent.doctor.facts import Facts
 from fleetridge_agent.errors import AgentError
 
-Answer = TypeVar("Answer", bound=Facts)
+FactsT = TypeVar("FactsT", bound=Facts)
 
 # The first import of torch from a cold network file system takes half a minute; a driver that is well answers at once.
 LIMIT_S = 60.0
@@ -30,7 +30,7 @@ class NoFactsError(AgentError):
     """The child hung, crashed or said nothing; the message says which."""
 
 
-def asked(subject: str, model: type[Answer], *, limit_s: float = LIMIT_S) -> Answer:
+def asked(subject: str, model: type[FactsT], *, limit_s: float = LIMIT_S) -> FactsT:
     """
     What a library says, asked in a process of its own.
 
@@ -41,7 +41,7 @@ def asked(subject: str, model: type[Answer], *, limit_s: float = LIMIT_S) -> Ans
     return answered(command, model, limit_s=limit_s)
 
 
-def answered(command: Sequence[str], model: type[Answer], *, limit_s: float) -> Answer:
+def answered(command: Sequence[str], model: type[FactsT], *, limit_s: float) -> FactsT:
     """
     What a command prints, read as facts.
 

@@ -21,9 +21,9 @@ from fleetridge_agent.measure.sweep_options import SweepOptions, method_of
 from fleetridge_agent.measure.targets import Target
 from fleetridge_agent.node.host import Host
 from fleetridge_agent.node.roster import node_roster
+from fleetridge_agent.protocol import PROTOCOL_VERSION
 
 log = logging.getLogger(__name__)
-from fleetridge_agent.protocol import PROTOCOL_VERSION
 
 # Well inside what the contract takes, and more than anybody reads.
 _LONGEST_DETAIL = 2000
