@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import fleetridge
-from fleetridge_agent.checking.verdict_line import verdict_line
+from fleetridge_agent.check.verdict import verdict_line
 from fleetridge_agent.commands.check import CheckCode, check
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.commands.daemon import daemon

@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 import pytest
 
 from fleetridge.report import Gpu, Report
-from fleetridge_agent.checking.band import bands_of
-from fleetridge_agent.checking.judging import judged
-from fleetridge_agent.checking.verdict import State
-from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.check.bands import bands_of
+from fleetridge_agent.check.rule import verdict_on
+from fleetridge_agent.check.verdict import State
+from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_server import cli as server_cli
 from support.app_client import app_client
 from support.databases import SqliteDatabases
@@ -39,7 +39,7 @@ def test_a_gpu_is_held_against_its_fleet(
         if is_evaluated:
             assert server_cli.main(["evaluate", "--database-url", url]) == 0
         answer = server.get("/devices/NVIDIA%20H200/ridge", params={"limit": 1}).json()
-    found = judged(report("GPU-new", pi_tflops), bands_of(answer), at=datetime.now(timezone.utc))
+    found = verdict_on(report("GPU-new", pi_tflops), bands_of(answer), at=datetime.now(timezone.utc))
 
     assert bool(answer["cohorts"]) is is_evaluated
     assert found.state == state

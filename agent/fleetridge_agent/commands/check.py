@@ -8,13 +8,20 @@ from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
-from fleetridge_agent.checking.last_verdict import read_last, still_holding, verdict_path
-from fleetridge_agent.checking.verdict import State, worst_state
-from fleetridge_agent.checking.verdict_line import say_state, say_verdict, verdict_line
+from fleetridge_agent.check.verdict import (
+    State,
+    read_last,
+    say_state,
+    say_verdict,
+    still_holding,
+    verdict_line,
+    verdict_path,
+    worst_state,
+)
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.errors import AgentError, UsageError
-from fleetridge_agent.measure.targets import ALL
+from fleetridge_agent.gpus.targets import ALL
 
 log = logging.getLogger(__name__)
 

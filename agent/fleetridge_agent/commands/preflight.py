@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetridge.report import Report
-from fleetridge_agent.checking.baseline import baseline_of, read_baseline, save_baseline
-from fleetridge_agent.checking.judging import confirmed, judged
-from fleetridge_agent.checking.node import by_fleet, held_against, keep_verdicts, now
-from fleetridge_agent.checking.verdict import GpuVerdict, State
-from fleetridge_agent.checking.verdict_line import say_state, say_verdict
-from fleetridge_agent.checking.yardstick import ByBaseline, Held, Yardstick
+from fleetridge_agent.check.baseline import baseline_of, read_baseline, save_baseline
+from fleetridge_agent.check.node import bands_for, fleet_reference, keep_verdicts, now
+from fleetridge_agent.check.reference import BaselineReference, Reference, ReferenceBands
+from fleetridge_agent.check.rule import confirmed, verdict_on
+from fleetridge_agent.check.verdict import GpuVerdict, State, say_state, say_verdict
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.outbox import Outbox
 from fleetridge_agent.config import choices, options
-from fleetridge_agent.deliver.client import Server
+from fleetridge_agent.deliver.outbox import Outbox
+from fleetridge_agent.deliver.server import Server
 from fleetridge_agent.errors import NoDeviceError, UsageError
-from fleetridge_agent.measure.report_builder import Assignment, Measured, refused, start_run
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.measure.targets import Target, measurable
+from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.progress import Progress
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.sweep.options import SweepOptions
+from fleetridge_agent.sweep.report import Assignment, Measured, refused, start_run
+from fleetridge_agent.worker.launch import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ class _Sweeps:
         self._assignment = assignment
         self.outbox = outbox
         self._prefix = ""
-        self._station = Station(_LIMIT_S, self._show, context.stop)
+        self._launcher = Launcher(_LIMIT_S, self._show, context.stop)
 
     def all(self) -> Iterator[tuple[Target, Report]]:
         """
@@ -126,7 +125,7 @@ class _Sweeps:
         return self._one(target)
 
     def _one(self, target: Target) -> Report:
-        return self._handed_in(self._station.measure(target, self._assignment))
+        return self._handed_in(self._launcher.measure(target, self._assignment))
 
     def _handed_in(self, measured: Measured) -> Report:
         self.outbox.add(measured.report)
@@ -137,21 +136,21 @@ class _Sweeps:
 
 
 def _held_up(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
-    yardstick = _yardstick(context, plan)
-    verdicts = tuple(_verdict(context, target, report, yardstick, sweeps) for target, report in sweeps.all())
+    reference = _yardstick(context, plan)
+    verdicts = tuple(_verdict(context, target, report, reference, sweeps) for target, report in sweeps.all())
     _keep(context, plan, verdicts)
     return say_state(context.emit, verdicts)
 
 
-def _yardstick(context: Context, plan: _Plan) -> Yardstick:
+def _yardstick(context: Context, plan: _Plan) -> Reference:
     if plan.baseline is None:
-        return by_fleet(plan.server, context.state_dir)
+        return fleet_reference(plan.server, context.state_dir)
     tolerance = options.TOLERANCE.required(context.source)
-    return ByBaseline(read_baseline(plan.baseline), path=plan.baseline, tolerance=tolerance, now=now())
+    return BaselineReference(read_baseline(plan.baseline), path=plan.baseline, tolerance=tolerance, now=now())
 
 
-def _verdict(context: Context, target: Target, report: Report, yardstick: Yardstick, sweeps: _Sweeps) -> GpuVerdict:
-    held = held_against(yardstick, report)
+def _verdict(context: Context, target: Target, report: Report, reference: Reference, sweeps: _Sweeps) -> GpuVerdict:
+    held = bands_for(reference, report)
     sweeps.outbox.is_worth_a_try = sweeps.outbox.is_worth_a_try and held.is_answered
     verdict = _judged(report, held)
     if verdict.state == "degraded" and not context.stop.is_asked:
@@ -161,8 +160,8 @@ def _verdict(context: Context, target: Target, report: Report, yardstick: Yardst
     return verdict
 
 
-def _judged(report: Report, held: Held) -> GpuVerdict:
-    return judged(report, held.bands, at=now())
+def _judged(report: Report, held: ReferenceBands) -> GpuVerdict:
+    return verdict_on(report, held.bands, at=now())
 
 
 def _baseline_made(context: Context, path: Path, sweeps: _Sweeps) -> State:

@@ -6,27 +6,20 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from fleetridge.report import Report, RunKind
-from fleetridge_agent.busy.admission import is_busy
-from fleetridge_agent.checking.node import keep_verdicts_of_run
+from fleetridge_agent.busy.admission import idle_first, is_busy
+from fleetridge_agent.check.node import keep_verdicts_of_run
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.outbox import say_tally, spooled
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.dispatch import dispatch
+from fleetridge_agent.deliver.outbox import dispatch, say_tally, spooled
 from fleetridge_agent.deliver.spool import Outgoing, Spool
-from fleetridge_agent.errors import (
-    AlreadyRunningError,
-    DeviceBusyError,
-    ExitCode,
-    NoDeviceError,
-)
+from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
+from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.measure.report_builder import Assignment, Measured, combined, refused, start_run
-from fleetridge_agent.measure.targets import Target, measurable
-from fleetridge_agent.measure.waiting import idle_first
-from fleetridge_agent.output.run_table import run_table
+from fleetridge_agent.output.tables import run_table
 from fleetridge_agent.progress import Progress
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.sweep.report import Assignment, Measured, combined, refused, start_run
+from fleetridge_agent.worker.launch import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -117,17 +110,17 @@ def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
     unusable, gpus = measurable(choices.device_kind(context.source), options.GPUS.value(context.source))
     for card, error in unusable:
         yield refused(assignment, error, card)
-    station = _station(context, gpus)
+    launcher = _launcher(context, gpus)
     measured_alone: list[Target] = []
     for target in _in_turn(context, gpus, assignment):
-        measured = station.measure(target, assignment)
+        measured = launcher.measure(target, assignment)
         yield measured
         if context.stop.is_asked:
             return
         if measured.report.outcome == "measured":
             measured_alone.append(target)
     if options.ALL_AT_ONCE.value(context.source):
-        yield from _measured_together(station, measured_alone, assignment)
+        yield from _measured_together(launcher, measured_alone, assignment)
 
 
 def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Target]:
@@ -144,21 +137,21 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
     return idle_first(gpus, is_idle, limit_s=limit_s, wait=context.stop.wait)
 
 
-def _measured_together(station: Station, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
+def _measured_together(launcher: Launcher, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
     """Once more, at the same time, those that were measured by themselves, as only they can be held against that."""
     if len(gpus) < _FEWEST_TOGETHER:
         log.warning("no second pass with all gpus at once: fewer than %d were measured", _FEWEST_TOGETHER)
         return
-    yield from station.measure_together(gpus, assignment)
+    yield from launcher.measure_together(gpus, assignment)
 
 
-def _station(context: Context, gpus: Sequence[Target]) -> Station:
+def _launcher(context: Context, gpus: Sequence[Target]) -> Launcher:
     numbers = {target: number for number, target in enumerate(gpus, start=1)}
 
     def show(target: Target, progress: Progress) -> None:
         context.on_progress(f"gpu {numbers[target]} of {len(gpus)}, ")(progress)
 
-    return Station(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
+    return Launcher(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
 
 
 def _code(measuring: ExitCode, delivering: ExitCode) -> ExitCode:

@@ -1,26 +1,92 @@
-"""`fleetridge-agent sweep`: measures here and prints."""
+"""`fleetridge-agent sweep`: measures here, prints, and writes the files that were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from fleetridge.text_table import DEFAULT_WIDTH
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.result_files import ResultFiles, result_files
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.errors import ExitCode, UsageError
-from fleetridge_agent.measure.measuring import Course, measure
-from fleetridge_agent.measure.report_builder import Assignment, Measured, combined, start_run
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.measure.targets import Target, targets
-from fleetridge_agent.output.csv_rows import csv_text
-from fleetridge_agent.output.json_forms import json_text
+from fleetridge_agent.errors import AgentError, ExitCode, UsageError
+from fleetridge_agent.gpus.targets import Target, targets
+from fleetridge_agent.output.export import csv_text, json_text
 from fleetridge_agent.output.page import View, sweep_page
-from fleetridge_agent.output.placement import ModelTraits
-from fleetridge_agent.output.yardstick import GivenPeaks
+from fleetridge_agent.output.roofline import ModelTraits
+from fleetridge_agent.output.roofs import GivenPeaks
+from fleetridge_agent.sweep.options import SweepOptions
+from fleetridge_agent.sweep.report import Assignment, Measured, combined, start_run
+from fleetridge_agent.sweep.run import Callbacks, measure
+
+log = logging.getLogger(__name__)
+
+STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """Where CSV and JSON go; None for nowhere, `-` for standard output."""
+
+    csv: str | None
+    json: str | None
+
+    @property
+    def take_standard_output(self) -> bool:
+        """Whether one of them wants standard output for itself."""
+        return STANDARD_OUTPUT in (self.csv, self.json)
+
+    def write(self, emit: Callable[[str], None], *, csv: Callable[[], str], json: Callable[[], str]) -> None:
+        """
+        Write what was asked for; a place that fails keeps nothing from the other.
+
+        Raises:
+            AgentError: a file cannot be written.
+        """
+        failures: list[str] = []
+        for path, text in ((self.csv, csv), (self.json, json)):
+            if path == STANDARD_OUTPUT:
+                emit(text())
+            elif path is not None:
+                failures += _written(Path(path), text())
+        if failures:
+            raise AgentError(f"cannot write {'; '.join(failures)}; free some space or give another path")
+
+
+def result_files(csv: str | None, json: str | None) -> ResultFiles:
+    """
+    Check the places before anything is measured for them.
+
+    Raises:
+        UsageError: a place cannot be written, or both want standard output.
+    """
+    if csv == json == STANDARD_OUTPUT:
+        raise UsageError("--csv, --json: only one of them can go to standard output; give a path for the other")
+    for option, path in (("--csv", csv), ("--json", json)):
+        if path not in (None, STANDARD_OUTPUT):
+            _require_place(option, Path(path))
+    return ResultFiles(csv, json)
+
+
+def _require_place(option: str, path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{option}: {path} is a folder; give the path of a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"{option}: there is no folder {path.parent}; create it first")
+
+
+def _written(path: Path, text: str) -> list[str]:
+    """Write a file; what went wrong, if anything."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        return [f"{path}: {error.strerror}"]
+    log.info("wrote %s", path)
+    return []
+
 
 # One gpu unless more are asked for: a person at a terminal wants an answer within a minute.
 _DEFAULT_GPUS = ("0",)
@@ -84,7 +150,7 @@ def _sweeps(context: Context, chosen: _Choices) -> Iterator[Measured]:
     count = len(chosen.targets)
     for number, target in enumerate(chosen.targets, start=1):
         prefix = f"gpu {number} of {count}, " if count > 1 else ""
-        yield measure(target, chosen.assignment, Course(context.on_progress(prefix), context.stop.check))
+        yield measure(target, chosen.assignment, Callbacks(context.on_progress(prefix), context.stop.check))
         if context.stop.is_asked:
             return
 

@@ -1,26 +1,60 @@
-"""What the settings of one command add up to: options of the sweep, identity of the node, the server."""
+"""What the settings of one command add up to: options of the sweep, identity of the node, the server, its places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from fleetridge.report import Node
 from fleetridge.report.model import MAX_POINTS
+from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
 from fleetridge_agent.config.settings import Setting, Source
-from fleetridge_agent.config.state_dir import default_state_dir
-from fleetridge_agent.config.token_file import read_token
-from fleetridge_agent.deliver.client import Server, server_at
-from fleetridge_agent.device.contract import DeviceKind
+from fleetridge_agent.deliver.server import Server, server_at
 from fleetridge_agent.device.product import MEASURED_DTYPES, products_of
 from fleetridge_agent.errors import UsageError
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.measure.targets import ALL
-from fleetridge_agent.node.environment import node_identity
+from fleetridge_agent.gpus.targets import ALL, DeviceKind
+from fleetridge_agent.readings.host import node_identity
+from fleetridge_agent.sweep.options import SweepOptions
+
+_NAME = "fleetridge"
+
+# Filesystem Hierarchy Standard 3.0, 5.8: state of a program that runs for the whole host.
+_SYSTEM_STATE = Path("/var/lib")
+
+
+def default_state_dir(environ: Mapping[str, str], *, is_root: bool, home: Path) -> Path:
+    """
+    State directory where none was named: /var/lib/fleetridge for root, else as the XDG base directories say.
+
+    $XDG_STATE_HOME counts only when absolute, as its specification asks; without it ~/.local/state stands in.
+    """
+    if is_root:
+        return _SYSTEM_STATE / _NAME
+    named = Path(environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else home / ".local" / "state") / _NAME
+
+
+def read_token(path: Path) -> str:
+    """
+    Token in a file, without space around it.
+
+    Raises:
+        UsageError: the file cannot be read or holds no token. What it holds is never repeated.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_TOKEN_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"--token-file: cannot read {path}: {error.strerror}; give a file with the token") from error
+    token = token_of(content)
+    if token is None:
+        raise UsageError(f"--token-file: {path} holds no token; write the token alone into it, on one line")
+    return token
+
 
 # Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
 _ROOM_FOR_ROOFS = 1024

@@ -21,11 +21,11 @@ from fleetridge_agent.config.settings import (
     switch,
     whole_number,
 )
-from fleetridge_agent.device.contract import DeviceKind
 from fleetridge_agent.device.product import MEASURED_DTYPES
+from fleetridge_agent.gpus.targets import DeviceKind
 from fleetridge_agent.log import LogFormat
-from fleetridge_agent.measure.sweep_options import Mode, Profile
 from fleetridge_agent.protocol import REPS, WARMUP
+from fleetridge_agent.sweep.options import Mode, Profile
 
 # The report counts dimensions and repetitions in 32 bits.
 _INT32_MAX = 2**31 - 1

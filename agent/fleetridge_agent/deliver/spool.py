@@ -23,7 +23,7 @@ from uuid import UUID
 
 from fleetridge import strict_json
 from fleetridge.quantities import MIB
-from fleetridge_agent.deliver.durable_file import FOLDER_MODE, remove_leftovers, write_durably
+from fleetridge_agent.durable_file import FOLDER_MODE, remove_leftovers, write_durably
 from fleetridge_agent.errors import SpoolError
 
 log = logging.getLogger(__name__)

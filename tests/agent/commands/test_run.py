@@ -14,10 +14,10 @@ import pytest
 from fleetridge.report import Report
 from fleetridge_agent.busy import admission
 from fleetridge_agent.deliver.spool import Spool
-from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import DeviceBusyError, MigWithoutSliceError, NoDeviceError, SpoolError
+from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.node.nvml import open_nvml
+from fleetridge_agent.readings.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended, all_created, answered, at_step, scripted_gpu
 from support.stub_nvml import StubCard, StubNvml
 

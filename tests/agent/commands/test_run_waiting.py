@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleetridge_agent.busy import admission
-from fleetridge_agent.node.nvml import open_nvml
+from fleetridge_agent.readings.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended
 from support.stub_nvml import StubCard, StubNvml
 

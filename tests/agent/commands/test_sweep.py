@@ -17,7 +17,7 @@ from fleetridge.report import Envelope, Report
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, UsageError
 from fleetridge_agent.lock import gpu_lock
-from fleetridge_agent.node.nvml import open_nvml
+from fleetridge_agent.readings.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended, at_step, scripted_gpu
 from support.stub_nvml import StubCard, StubNvml
 
@@ -402,7 +402,7 @@ def test_a_sweep_shows_the_squares_and_weight_shapes_unless_a_profile_is_chosen(
 def test_somebody_who_arrives_ends_the_sweep_with_what_was_measured(
     agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetridge_agent.measure.watch._INTERVAL_S", 0.0)
+    monkeypatch.setattr("fleetridge_agent.busy.occupancy._WATCH_INTERVAL_S", 0.0)
     node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=60)
     ended = agent(*QUICK)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.torch_errors import device_errors
+from fleetridge_agent.device.kernels import device_errors
 from fleetridge_agent.errors import SweepError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent.doctor import server_probes
-from fleetridge_agent.doctor.finding import Finding
-from fleetridge_agent.doctor.server_look import FailureKind, ServerFacts, Unreachable
+from fleetridge_agent.doctor.facts import FailureKind, ServerFacts, Unreachable
+from fleetridge_agent.doctor.probe import Finding
 from support.nodes import WELL_SERVER, SickNode, clock_off, severities
 
 SERVER = ("--server", "https://f.example")

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.doctor import settings_probes
+from fleetridge_agent.doctor import state_probes
 from support.nodes import SickNode, severities
 
 
 def test_settings_that_can_be_read_are_well(node: SickNode) -> None:
     node.environ["FLEETRIDGE_CLUSTER"] = "east"
 
-    assert severities(node.findings(settings_probes.settings)) == [("settings", "ok")]
+    assert severities(node.findings(state_probes.settings)) == [("settings", "ok")]
 
 
 def test_a_value_that_cannot_be_read_is_a_problem(node: SickNode) -> None:
     node.environ["FLEETRIDGE_REPS"] = "many"
-    (found,) = node.findings(settings_probes.settings)
+    (found,) = node.findings(state_probes.settings)
 
     assert (found.severity, found.seen) == ("problem", "FLEETRIDGE_REPS: 'many' is not a whole number")
 
 
 def test_a_misspelt_variable_is_a_warning_that_names_the_nearest(node: SickNode) -> None:
     node.environ["FLEETRIDGE_CLUSTR"] = "east"
-    (found,) = node.findings(settings_probes.settings)
+    (found,) = node.findings(state_probes.settings)
 
     assert (found.severity, found.remedy) == ("warning", "did you mean FLEETRIDGE_CLUSTER?")
 
@@ -34,7 +34,7 @@ def test_a_misspelt_variable_is_a_warning_that_names_the_nearest(node: SickNode)
 def test_a_token_that_others_may_read_is_a_warning(node: SickNode, mode: int, severity: str) -> None:
     node.with_file("token", "made-up")
     (node.root / "token").chmod(mode)
-    (found,) = node.findings(settings_probes.token_file, "--token-file", str(node.root / "token"))
+    (found,) = node.findings(state_probes.token_file, "--token-file", str(node.root / "token"))
 
     assert found.severity == severity
     assert f"{mode:04o}" in found.seen
@@ -42,5 +42,5 @@ def test_a_token_that_others_may_read_is_a_warning(node: SickNode, mode: int, se
 
 
 def test_no_token_file_is_nobodys_trouble(node: SickNode) -> None:
-    assert node.findings(settings_probes.token_file) == []
-    assert node.findings(settings_probes.token_file, "--token-file", "/nowhere/token") == []
+    assert node.findings(state_probes.token_file) == []
+    assert node.findings(state_probes.token_file, "--token-file", "/nowhere/token") == []

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import Report
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.output.achieved import Achieved, achieved
-from fleetridge_agent.output.placement import ModelTraits, shape_table, t_star_sentence, workload_table
-from fleetridge_agent.output.point_groups import products_in
+from fleetridge_agent.output.roofline import ModelTraits, shape_table, t_star_sentence, workload_table
+from fleetridge_agent.output.roofs import Achieved, achieved, products_in
+from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import compute_roof, make_report, memory_roof
 from support.sweeps import swept
 
