@@ -6,7 +6,7 @@ import pytest
 
 from fleetridge_agent import protocol
 
-_PAGE = (Path(__file__).parents[3] / "docs/methodology.md").read_text(encoding="utf-8")
+_PAGE = (Path(__file__).parents[2] / "docs/methodology.md").read_text(encoding="utf-8")
 _NAMES = [name for name in vars(protocol) if name.isupper() and not name.startswith("_")]
 
 

@@ -67,7 +67,7 @@ class WatchedDevice(ScriptedDevice):
 
 
 @dataclass(frozen=True, slots=True)
-class StationHere(Launcher):
+class LauncherHere(Launcher):
     """Measures in this process instead of a worker, so that a test can look on; `agent/worker` tests the real one."""
 
     def measure(self, target: Target, assignment: Assignment) -> Measured:
@@ -132,7 +132,7 @@ class AgentNode:
         monkeypatch.setattr("fleetridge_agent.gpus.targets.gpus_without_slice", lambda: self.without_slice)
         monkeypatch.setattr(run, "open_device", self._open_device)
         for room in (run_room, preflight):
-            monkeypatch.setattr(room, "Station", StationHere)
+            monkeypatch.setattr(room, "Launcher", LauncherHere)
         impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
         monkeypatch.setattr(checked_node, "ridge_answer", asking)

@@ -48,9 +48,9 @@ class SickNode:
 
     def findings(self, probe: Probe, *arguments: str) -> list[Finding]:
         """What one probe finds."""
-        return list(probe(self.around(*arguments)))
+        return list(probe(self.state(*arguments)))
 
-    def around(self, *arguments: str) -> NodeState:
+    def state(self, *arguments: str) -> NodeState:
         """What probes look at, with options as they are typed."""
         parser = argparse.ArgumentParser()
         for setting in options.every_setting():

@@ -22,7 +22,7 @@ def test_a_launch_multiplies_the_operands(dtype: str) -> None:
     product = operands.launch()
 
     assert product.shape == (96, 64)
-    assert str(product.dtype) == f"torch.{gemm.product.out_dtype}"
+    assert str(product.dtype) == f"torch.{gemm.product.output}"
     expected = operands.a.double() @ operands.b.double().t()
     torch.testing.assert_close(product.double(), expected, rtol=0.02, atol=0.2)
 

@@ -167,11 +167,11 @@ def test_rooms_that_measure_nothing_do_without_torch() -> None:
     """Commands that only look start at once, and run where torch is not installed."""
     rooms = (
         "device.opening",
-        "measure.sweep",
-        "measure.report_builder",
-        "node.roster",
-        "node.nvml_telemetry",
-        "worker.station",
+        "gpus.visible",
+        "readings.telemetry",
+        "sweep.report",
+        "sweep.run",
+        "worker.launch",
     )
     imports = "\n".join(f"import fleetridge_agent.{room}" for room in rooms)
     program = f"import sys\n{imports}\nsys.exit('torch' in sys.modules)"
