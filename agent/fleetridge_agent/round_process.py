@@ -1,4 +1,4 @@
-"""The process of one try of a round: an order and the options of `run` on its command line, an answer on stdout."""
+"""The process of one try of a round: an attempt and the options of `run` on its command line, its result on stdout."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from fleetridge_agent.worker.child import die_with_parent
 
 
 def main() -> int:
-    """Carry out the order that the command line begins with."""
+    """Make the attempt that the command line begins with."""
     # A daemon that is killed must not leave somebody behind who measures on; what was measured is kept.
     die_with_parent(signal.SIGTERM)
-    return cli.main(("run", *sys.argv[2:]), partial(_carry_out, attempt_of(sys.argv[1])))
+    return cli.main(("run", *sys.argv[2:]), partial(_make, attempt_of(sys.argv[1])))
 
 
-def _carry_out(order: Attempt, context: Context) -> ExitCode:
+def _make(attempt: Attempt, context: Context) -> ExitCode:
     def show(found: Sequence[Measured]) -> None:
         reports = [measured.report for measured in found]
-        context.emit(result_text(_answer(reports, is_cut_short=context.stop.is_asked)))
+        context.emit(result_text(_result(reports, is_cut_short=context.stop.is_asked)))
 
     def is_sent(report: Report) -> bool:
-        return bool(report.points) or not (order.withholds and is_passing(report.reason))
+        return bool(report.points) or not (attempt.withholds and is_passing(report.reason))
 
     return measure_and_deliver(context, "daemon", show=show, is_sent=is_sent)
 
 
-def _answer(reports: Sequence[Report], *, is_cut_short: bool) -> AttemptResult:
+def _result(reports: Sequence[Report], *, is_cut_short: bool) -> AttemptResult:
     unmeasured = tuple(
         Unmeasured(None if report.gpu is None else report.gpu.uuid, report.reason or report.outcome)
         for report in reports

@@ -72,15 +72,15 @@ class LauncherHere(Launcher):
 
     def measure(self, target: Target, assignment: Assignment) -> Measured:
         """As a worker does."""
-        return run.measure(target, assignment, self._course(target))
+        return run.measure(target, assignment, self._callbacks(target))
 
     def measure_together(self, targets: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
         """One after the other, and say otherwise."""
         for target in targets:
-            course = replace(self._course(target), start=lambda: len(targets))
-            yield run.measure_admitted(target, assignment, course, is_contended=False)
+            callbacks = replace(self._callbacks(target), start=lambda: len(targets))
+            yield run.measure_admitted(target, assignment, callbacks, is_contended=False)
 
-    def _course(self, target: Target) -> Callbacks:
+    def _callbacks(self, target: Target) -> Callbacks:
         return Callbacks(lambda progress: self.on_progress(target, progress), self.stop.check)
 
 

@@ -33,11 +33,11 @@ _OF_ROUNDS = ("torch", "pynvml")
 def main(uuids: str, worker: str, *arguments: str) -> int:
     """Be the daemon, or one of its rounds."""
     if arguments[0] == _ROUND:
-        station = partial(Launcher, program=(sys.executable, str(_SCRIPTED_WORKER), *worker.split(",")))
+        launcher = partial(Launcher, program=(sys.executable, str(_SCRIPTED_WORKER), *worker.split(",")))
         with (
             patch.object(targets, "visible_gpus", partial(_visible_gpus, uuids)),
             patch.object(targets, "gpus_without_slice", tuple),
-            patch.object(run_room, "Launcher", station),
+            patch.object(run_room, "Launcher", launcher),
             patch.object(sys, "argv", [_ROUND, *arguments[1:]]),
         ):
             return round_process.main()

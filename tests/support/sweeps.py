@@ -1,4 +1,4 @@
-"""Reports of sweeps over scripted devices, made by the agent's own rooms."""
+"""Reports of sweeps over scripted devices, made by the agent itself."""
 
 from __future__ import annotations
 

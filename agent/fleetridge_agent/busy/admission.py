@@ -22,6 +22,11 @@ from fleetridge_agent.lock import gpu_lock
 
 log = logging.getLogger(__name__)
 
+# Between two looks at gpus that were busy: jobs end on a scale of minutes, and each look takes some readings.
+_LOOK_S = 15.0
+
+_MINUTE_S = 60
+
 
 @contextmanager
 def admitted(target: Target, state_dir: Path, *, force: bool, wait: Callable[[float], object] | None) -> Iterator[bool]:
@@ -73,17 +78,6 @@ def is_busy(target: Target, *, force: bool, wait: Callable[[float], object] | No
     return True
 
 
-def _lock_name(target: Target) -> str:
-    # A home directory may be shared by many nodes, and each has a CPU of its own.
-    return str(target.which) if target.gpu is not None else f"CPU-{platform.node()}"
-
-
-# Between two looks at gpus that were busy: jobs end on a scale of minutes, and each look takes some readings.
-_LOOK_S = 15.0
-
-_MINUTE_S = 60
-
-
 def idle_first(
     targets: Sequence[Target],
     is_idle: Callable[[Target], bool],
@@ -116,3 +110,8 @@ def idle_first(
         if wait(min(_LOOK_S, max(latest - now(), 0.0))):
             return
     yield from left
+
+
+def _lock_name(target: Target) -> str:
+    # A home directory may be shared by many nodes, and each has a CPU of its own.
+    return str(target.which) if target.gpu is not None else f"CPU-{platform.node()}"

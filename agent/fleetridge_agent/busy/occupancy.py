@@ -14,6 +14,30 @@ ProcessList = Mapping[int, int | None]
 PROCESSES = "processes"
 MEMORY = "memory"
 
+# Between two looks. Work is queued for 100 ms at most, so nothing is queued any more 200 ms after somebody arrives.
+_WATCH_INTERVAL_S = 0.100
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """
+    Who else used the device; counted, never named.
+
+    Attributes:
+        processes: others that were seen before or during the sweep, None where none could have been seen.
+        bytes: memory that they held, None where the driver does not say.
+        signals: what could be read at all, None where nothing was asked.
+    """
+
+    processes: int | None = None
+    bytes: int | None = None
+    signals: tuple[str, ...] | None = None
+
+    @property
+    def contended(self) -> bool | None:
+        """Whether somebody else used the device; None where nobody could tell."""
+        return None if self.processes is None else self.processes > 0
+
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
@@ -80,10 +104,6 @@ class Occupancy:
         return ForeignUse(processes=1 if is_foreign else 0, bytes=grown_bytes if is_foreign else 0, signals=(MEMORY,))
 
 
-# Between two looks. Work is queued for 100 ms at most, so nothing is queued any more 200 ms after somebody arrives.
-_WATCH_INTERVAL_S = 0.100
-
-
 class Watch:
     """
     Looks who uses the device, no more often than every 100 ms, between two pieces of work.
@@ -126,24 +146,3 @@ class Watch:
                 "somebody else began to use this gpu, and the sweep made room; run it again when the gpu is idle",
                 reason="preempted",
             )
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignUse:
-    """
-    Who else used the device; counted, never named.
-
-    Attributes:
-        processes: others that were seen before or during the sweep, None where none could have been seen.
-        bytes: memory that they held, None where the driver does not say.
-        signals: what could be read at all, None where nothing was asked.
-    """
-
-    processes: int | None = None
-    bytes: int | None = None
-    signals: tuple[str, ...] | None = None
-
-    @property
-    def contended(self) -> bool | None:
-        """Whether somebody else used the device; None where nobody could tell."""
-        return None if self.processes is None else self.processes > 0

@@ -38,6 +38,19 @@ _WIDE_FEWEST = 16
 # Quartiles of a normal distribution lie 1.349 standard deviations apart.
 _QUARTILES_APART = 1.349
 
+_FOLDER = "check"
+
+# The server itself looks no further back than this; a median of gpus does not move within days.
+LONGEST_KEPT = timedelta(days=30)
+
+# A clock that was set back by more than this since then tells no age.
+_CLOCK_SLACK = timedelta(hours=1)
+
+# Parts of an answer in which bands are; the list of gpus, its largest part, is not needed.
+_PARTS = ("cohorts", "ridges", "bandwidths")
+
+_MOST_BYTES = 8 * MIB
+
 
 @dataclass(frozen=True, slots=True)
 class Band:
@@ -84,6 +97,56 @@ def largest_loss(*, peers: int, median: float, q1: float, q3: float) -> float:
     scale = (q3 - q1) / _QUARTILES_APART / median
     limit = max(_SMALLEST_GATE, _BEYOND_SCALES * scale)
     return limit if peers >= _WIDE_FEWEST and scale > _WIDE_SCALE else min(limit, _PLAIN_LOSS)
+
+
+class KeptBands(BaseModel):
+    """
+    What a server once answered of a device.
+
+    Attributes:
+        answer: the parts of it in which bands are, as they came.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = 1
+    server: str
+    device: str
+    fetched_at: AwareDatetime
+    answer: dict[str, Any]
+
+    def is_usable(self, now: datetime) -> bool:
+        """Whether it is young enough to judge by."""
+        return -_CLOCK_SLACK <= now - self.fetched_at <= LONGEST_KEPT
+
+
+def keep_bands(state_dir: Path, *, server: str, device: str, answer: Mapping[str, Any], at: datetime) -> None:
+    """
+    Write down what a server answered.
+
+    Raises:
+        OSError: the state directory cannot be written.
+    """
+    parts = {name: answer[name] for name in _PARTS if name in answer}
+    kept = KeptBands(server=server, device=device, fetched_at=at, answer=parts)
+    write_durably(_path(state_dir, device), kept.model_dump_json().encode())
+
+
+def kept_bands(state_dir: Path, device: str, *, server: str | None) -> KeptBands | None:
+    """
+    What was written down of a device; None where nothing was that can be read.
+
+    Args:
+        state_dir: where state is kept.
+        device: name of the model.
+        server: address whose answer is wanted; None for any.
+    """
+    try:
+        with _path(state_dir, device).open("rb") as file:
+            kept = KeptBands.model_validate_json(file.read(_MOST_BYTES))
+    except (OSError, ValidationError):
+        return None
+    return kept if kept.device == device and server in (None, kept.server) else None
 
 
 class _Part(BaseModel):
@@ -173,70 +236,6 @@ def _entries(answer: Mapping[str, Any], name: str, model: type[_PartT]) -> Itera
     for entry in listed if isinstance(listed, list) else ():
         with suppress(ValidationError):
             yield model.model_validate(entry)
-
-
-_FOLDER = "check"
-
-# The server itself looks no further back than this; a median of gpus does not move within days.
-LONGEST_KEPT = timedelta(days=30)
-
-# A clock that was set back by more than this since then tells no age.
-_CLOCK_SLACK = timedelta(hours=1)
-
-# Parts of an answer in which bands are; the list of gpus, its largest part, is not needed.
-_PARTS = ("cohorts", "ridges", "bandwidths")
-
-_MOST_BYTES = 8 * MIB
-
-
-class KeptBands(BaseModel):
-    """
-    What a server once answered of a device.
-
-    Attributes:
-        answer: the parts of it in which bands are, as they came.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    format: Literal[1] = 1
-    server: str
-    device: str
-    fetched_at: AwareDatetime
-    answer: dict[str, Any]
-
-    def is_usable(self, now: datetime) -> bool:
-        """Whether it is young enough to judge by."""
-        return -_CLOCK_SLACK <= now - self.fetched_at <= LONGEST_KEPT
-
-
-def keep_bands(state_dir: Path, *, server: str, device: str, answer: Mapping[str, Any], at: datetime) -> None:
-    """
-    Write down what a server answered.
-
-    Raises:
-        OSError: the state directory cannot be written.
-    """
-    parts = {name: answer[name] for name in _PARTS if name in answer}
-    kept = KeptBands(server=server, device=device, fetched_at=at, answer=parts)
-    write_durably(_path(state_dir, device), kept.model_dump_json().encode())
-
-
-def kept_bands(state_dir: Path, device: str, *, server: str | None) -> KeptBands | None:
-    """
-    What was written down of a device; None where nothing was that can be read.
-
-    Args:
-        state_dir: where state is kept.
-        device: name of the model.
-        server: address whose answer is wanted; None for any.
-    """
-    try:
-        with _path(state_dir, device).open("rb") as file:
-            kept = KeptBands.model_validate_json(file.read(_MOST_BYTES))
-    except (OSError, ValidationError):
-        return None
-    return kept if kept.device == device and server in (None, kept.server) else None
 
 
 def _path(state_dir: Path, device: str) -> Path:

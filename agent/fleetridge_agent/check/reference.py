@@ -42,66 +42,6 @@ _REMEDY: Mapping[int, str] = {
     _NOT_FOUND: "there is no fleetridge server at this address; check --server",
 }
 
-
-class NoAnswerError(AgentError):
-    """The server could not be asked; the message says why."""
-
-    reason = "no_answer"
-
-
-class UnknownDeviceError(NoAnswerError):
-    """The server has no gpu of this device."""
-
-
-def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport | None = None) -> Mapping[str, Any]:
-    """
-    Answer to `GET /devices/{name}/ridge` with as few gpus as can be asked for.
-
-    Raises:
-        NoAnswerError: there was none, or not one of this shape.
-        UsageError: certificates or a proxy cannot be used.
-    """
-    url = f"{server.url}/devices/{quote(device, safe='')}/ridge"
-
-    def asked() -> tuple[int, bytes]:
-        with (
-            open_http(server, timeouts=_TIMEOUTS, transport=transport) as http,
-            http.stream("GET", url, params={"limit": 1}) as response,
-        ):
-            return response.status_code, b"".join(
-                bounded(response.iter_bytes(), most_bytes=_MOST_BYTES, limit_s=_DEADLINE_S)
-            )
-
-    try:
-        status, body = within(_CALL_DEADLINE_S, asked)
-    except (httpx.HTTPError, httpx.StreamError) as error:
-        cause = shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
-        raise NoAnswerError(f"{server.url} cannot be reached ({cause}); check --server and the network") from error
-    return _content(status, body, device)
-
-
-def _content(status: int, body: bytes, device: str) -> Mapping[str, Any]:
-    content = _json(body)
-    if status == _NOT_FOUND and content.get("code") == _UNKNOWN_DEVICE:
-        raise UnknownDeviceError(f"the server has no gpu of the device {device!r} yet; let `run` report some first")
-    if status != _OK:
-        remedy = _REMEDY.get(status, "see the server's log")
-        raise NoAnswerError(f"the server answered {status}: {remedy}")
-    if not isinstance(content.get("ridges"), list) or not isinstance(content.get("bandwidths"), list):
-        raise NoAnswerError(
-            "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
-        )
-    return content
-
-
-def _json(body: bytes) -> Mapping[str, Any]:
-    try:
-        content = from_json(body, allow_inf_nan=False)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 Ask = Callable[[str], Mapping[str, Any]]
 """Asks the server for the ridge of a device by its name; raises NoAnswerError."""
 
@@ -210,3 +150,62 @@ class FleetReference:
                 (), f"no band: {why}; the one that was kept {when} is of no use any more", is_answered=False
             )
         return ReferenceBands(bands_of(kept.answer), f"the fleet's band as kept {when}: {why}", is_answered=False)
+
+
+class NoAnswerError(AgentError):
+    """The server could not be asked; the message says why."""
+
+    reason = "no_answer"
+
+
+class UnknownDeviceError(NoAnswerError):
+    """The server has no gpu of this device."""
+
+
+def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport | None = None) -> Mapping[str, Any]:
+    """
+    Answer to `GET /devices/{name}/ridge` with as few gpus as can be asked for.
+
+    Raises:
+        NoAnswerError: there was none, or not one of this shape.
+        UsageError: certificates or a proxy cannot be used.
+    """
+    url = f"{server.url}/devices/{quote(device, safe='')}/ridge"
+
+    def asked() -> tuple[int, bytes]:
+        with (
+            open_http(server, timeouts=_TIMEOUTS, transport=transport) as http,
+            http.stream("GET", url, params={"limit": 1}) as response,
+        ):
+            return response.status_code, b"".join(
+                bounded(response.iter_bytes(), most_bytes=_MOST_BYTES, limit_s=_DEADLINE_S)
+            )
+
+    try:
+        status, body = within(_CALL_DEADLINE_S, asked)
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        cause = shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
+        raise NoAnswerError(f"{server.url} cannot be reached ({cause}); check --server and the network") from error
+    return _content(status, body, device)
+
+
+def _content(status: int, body: bytes, device: str) -> Mapping[str, Any]:
+    content = _json(body)
+    if status == _NOT_FOUND and content.get("code") == _UNKNOWN_DEVICE:
+        raise UnknownDeviceError(f"the server has no gpu of the device {device!r} yet; let `run` report some first")
+    if status != _OK:
+        remedy = _REMEDY.get(status, "see the server's log")
+        raise NoAnswerError(f"the server answered {status}: {remedy}")
+    if not isinstance(content.get("ridges"), list) or not isinstance(content.get("bandwidths"), list):
+        raise NoAnswerError(
+            "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
+        )
+    return content
+
+
+def _json(body: bytes) -> Mapping[str, Any]:
+    try:
+        content = from_json(body, allow_inf_nan=False)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -21,6 +21,8 @@ from fleetridge.terminal_text import visible
 from fleetridge_agent.durable_file import write_durably
 from fleetridge_agent.lock import file_name_of
 
+log = logging.getLogger(__name__)
+
 State = Literal["ok", "degraded", "unknown"]
 
 # Decimals of a deviation that people are shown (0.1 %). Gpus and roofs that look alike to them keep their order, as
@@ -29,6 +31,21 @@ _SHOWN_DECIMALS = 3
 
 # The worst first: a gpu known to be slow says more of a node than one of which nothing is known.
 _WORST_FIRST: tuple[State, ...] = ("degraded", "unknown", "ok")
+
+# node-problem-detector cuts a message after 80 bytes; the newline is one of them.
+_MOST_BYTES = 79
+
+# Enough of a UUID to find the gpu with.
+_UUID_CHARACTERS = 12
+_REASON_CHARACTERS = 32
+
+_FOLDER = "check"
+
+# A clock that was set back by more than this since the verdict tells no age.
+_CLOCK_SLACK = timedelta(minutes=1)
+
+# A node of 256 gpus with some dozens of roofs each stays far below; what is larger is no verdict of ours.
+_MOST_FILE_BYTES = 4 * MIB
 
 
 class _Kept(BaseModel):
@@ -114,16 +131,6 @@ def worst_state(states: Iterable[State]) -> State:
     return next((state for state in _WORST_FIRST if state in present), "unknown")
 
 
-log = logging.getLogger(__name__)
-
-# node-problem-detector cuts a message after 80 bytes; the newline is one of them.
-_MOST_BYTES = 79
-
-# Enough of a UUID to find the gpu with.
-_UUID_CHARACTERS = 12
-_REASON_CHARACTERS = 32
-
-
 def verdict_line(verdicts: Sequence[GpuVerdict], *, trouble: str = "", old: timedelta | None = None) -> str:
     """
     State and what matters most of it, in ASCII, at most 80 bytes with the newline that follows.
@@ -207,15 +214,6 @@ def _roof_line(roof: RoofVerdict) -> str:
     whose = "of the baseline" if roof.peers is None else f"of {roof.peers} peers"
     beside = f"{signed_percent(roof.deviation)} of the median {quantity(roof.median, roof.unit)} {whose}"
     return f"{measured}, {beside}, degraded below {quantity(roof.lowest, roof.unit)}: {roof.state}{reason}"
-
-
-_FOLDER = "check"
-
-# A clock that was set back by more than this since the verdict tells no age.
-_CLOCK_SLACK = timedelta(minutes=1)
-
-# A node of 256 gpus with some dozens of roofs each stays far below; what is larger is no verdict of ours.
-_MOST_FILE_BYTES = 4 * MIB
 
 
 class LastVerdict(BaseModel):

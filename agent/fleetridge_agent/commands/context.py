@@ -20,7 +20,7 @@ _IN_ASCII = str.maketrans({MINUS: "-", MISSING: "-", ELLIPSIS: "~", "×": "x", "
 @dataclass(frozen=True, slots=True)
 class Context:
     """
-    Surroundings of one command.
+    What one command is given.
 
     Attributes:
         stdout: for results.

@@ -26,6 +26,12 @@ log = logging.getLogger(__name__)
 
 STANDARD_OUTPUT = "-"
 
+# One gpu unless more are asked for: a person at a terminal wants an answer within a minute.
+_DEFAULT_GPUS = ("0",)
+
+# Tables gain nothing from more columns, and charts become unreadable with less.
+_WIDEST, _NARROWEST = 110, 60
+
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
@@ -86,13 +92,6 @@ def _written(path: Path, text: str) -> list[str]:
         return [f"{path}: {error.strerror}"]
     log.info("wrote %s", path)
     return []
-
-
-# One gpu unless more are asked for: a person at a terminal wants an answer within a minute.
-_DEFAULT_GPUS = ("0",)
-
-# Tables gain nothing from more columns, and charts become unreadable with less.
-_WIDEST, _NARROWEST = 110, 60
 
 
 @dataclass(frozen=True, slots=True)

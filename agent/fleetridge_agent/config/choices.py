@@ -25,6 +25,9 @@ _NAME = "fleetridge"
 # Filesystem Hierarchy Standard 3.0, 5.8: state of a program that runs for the whole host.
 _SYSTEM_STATE = Path("/var/lib")
 
+# Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
+_ROOM_FOR_ROOFS = 1024
+
 
 def default_state_dir(environ: Mapping[str, str], *, is_root: bool, home: Path) -> Path:
     """
@@ -54,10 +57,6 @@ def read_token(path: Path) -> str:
     if token is None:
         raise UsageError(f"--token-file: {path} holds no token; write the token alone into it, on one line")
     return token
-
-
-# Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
-_ROOM_FOR_ROOFS = 1024
 
 
 def device_kind(source: Source) -> DeviceKind:

@@ -30,6 +30,17 @@ _TIMEOUTS = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=5.0)
 # Reports that fail one after the other on their own; more of them and it is the server that is at fault.
 _MAX_LONE_FAILURES = 3
 
+# Tries of one call within one run. What then is still undelivered waits in the spool for the next run, so that a
+# server that is down costs a node about half a minute.
+MAX_TRIES = 4
+
+# The first pause is up to this long; it doubles with each try up to the cap.
+BASE_S = 1.0
+CAP_S = 30.0
+
+# A server that asks for more patience than this gets it by way of the spool: the run ends, the next one tries.
+RETRY_AFTER_MAX_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -178,18 +189,6 @@ def _merged(one: Delivery, other: Delivery) -> Delivery:
 
 def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-# Tries of one call within one run. What then is still undelivered waits in the spool for the next run, so that a
-# server that is down costs a node about half a minute.
-MAX_TRIES = 4
-
-# The first pause is up to this long; it doubles with each try up to the cap.
-BASE_S = 1.0
-CAP_S = 30.0
-
-# A server that asks for more patience than this gets it by way of the spool: the run ends, the next one tries.
-RETRY_AFTER_MAX_S = 60.0
 
 
 def jittered_s(tries: int, *, share: float) -> float:

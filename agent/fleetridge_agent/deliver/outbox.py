@@ -17,6 +17,8 @@ from fleetridge_agent.errors import AlreadyRunningError, ExitCode, SpoolError
 from fleetridge_agent.lock import spool_lock
 from fleetridge_agent.stop import Stop
 
+log = logging.getLogger(__name__)
+
 # Of what the spool has collected over days, this much goes in one call: well below what servers and proxies take, so
 # that calls are seldom split, and enough for a day of a large node in a few calls.
 _BATCH_BYTES = 8 * MIB
@@ -36,6 +38,57 @@ class Tally:
     dead: int = 0
     lost: int = 0
     waiting: int = 0
+
+
+class Outbox:
+    """
+    Reports of one check.
+
+    Without a server nothing is kept: nobody asked for it, and a build that checks every hour would fill a disk.
+
+    Attributes:
+        is_worth_a_try: whether the server seems to be there.
+    """
+
+    def __init__(self, state_dir: Path, server: Server | None, stop: Stop) -> None:
+        self._server = server
+        self._stop = stop
+        self._spool = Spool(state_dir)
+        self._outgoing: list[Outgoing] = []
+        self.is_worth_a_try = True
+
+    def add(self, report: Report) -> None:
+        """Put a report on disk."""
+        if self._server is None:
+            return
+        self._outgoing.append(spooled(self._spool, report))
+
+    def deliver_once(self) -> None:
+        """Try once: whoever asked for a verdict waits for this program to end, and the spool waits for the next run."""
+        if self._server is None or not self._outgoing:
+            return
+        if not self.is_worth_a_try:
+            log.warning(
+                "reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", len(self._outgoing)
+            )
+            return
+        with Client(self._server, wait=self._is_no_pause) as client:
+            tally = dispatch(client.deliver, self._spool, self._outgoing, is_stopped=lambda: True)
+        log.info("reports delivered: %d", tally.delivered)
+
+    def _is_no_pause(self, seconds: float) -> bool:
+        """No pause is made, as one try is all; without one, whether the end was asked for."""
+        return seconds > 0 or self._stop.is_asked
+
+
+def spooled(spool: Spool, report: Report) -> Outgoing:
+    """Put a report on disk; one that cannot be put there goes to the server from memory."""
+    report_id, body = str(report.report_id), report.canonical_json()
+    try:
+        return spool.add(report_id, body)
+    except SpoolError as error:
+        log.warning("%s; trying to deliver this report from memory", error)
+        return Outgoing(report_id, body)
 
 
 def dispatch(
@@ -70,6 +123,18 @@ def dispatch(
             if not delivery.go_on or is_stopped():
                 break
     return Tally(delivered, dead, lost, spool.count())
+
+
+def say_tally(tally: Tally) -> ExitCode:
+    """Log what became of the reports; what that alone would end the program with."""
+    log.info("reports delivered: %d", tally.delivered)
+    if tally.waiting:
+        log.warning("reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", tally.waiting)
+    if tally.lost:
+        log.error("reports that are lost, neither delivered nor on disk: %d; see the warnings above", tally.lost)
+    if tally.dead:
+        return ExitCode.DEAD_LETTERED
+    return ExitCode.FAILED if tally.lost else ExitCode.DONE
 
 
 def _calls(spool: Spool, fresh: Sequence[Outgoing] | None) -> Generator[Sequence[Outgoing]]:
@@ -118,69 +183,3 @@ def _batches(reports: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
         size_bytes += len(report.body)
     if batch:
         yield list(batch.values())
-
-
-log = logging.getLogger(__name__)
-
-
-def spooled(spool: Spool, report: Report) -> Outgoing:
-    """Put a report on disk; one that cannot be put there goes to the server from memory."""
-    report_id, body = str(report.report_id), report.canonical_json()
-    try:
-        return spool.add(report_id, body)
-    except SpoolError as error:
-        log.warning("%s; trying to deliver this report from memory", error)
-        return Outgoing(report_id, body)
-
-
-class Outbox:
-    """
-    Reports of one check.
-
-    Without a server nothing is kept: nobody asked for it, and a build that checks every hour would fill a disk.
-
-    Attributes:
-        is_worth_a_try: whether the server seems to be there.
-    """
-
-    def __init__(self, state_dir: Path, server: Server | None, stop: Stop) -> None:
-        self._server = server
-        self._stop = stop
-        self._spool = Spool(state_dir)
-        self._outgoing: list[Outgoing] = []
-        self.is_worth_a_try = True
-
-    def add(self, report: Report) -> None:
-        """Put a report on disk."""
-        if self._server is None:
-            return
-        self._outgoing.append(spooled(self._spool, report))
-
-    def deliver_once(self) -> None:
-        """Try once: whoever asked for a verdict waits for this program to end, and the spool waits for the next run."""
-        if self._server is None or not self._outgoing:
-            return
-        if not self.is_worth_a_try:
-            log.warning(
-                "reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", len(self._outgoing)
-            )
-            return
-        with Client(self._server, wait=self._is_no_pause) as client:
-            tally = dispatch(client.deliver, self._spool, self._outgoing, is_stopped=lambda: True)
-        log.info("reports delivered: %d", tally.delivered)
-
-    def _is_no_pause(self, seconds: float) -> bool:
-        """No pause is made, as one try is all; without one, whether the end was asked for."""
-        return seconds > 0 or self._stop.is_asked
-
-
-def say_tally(tally: Tally) -> ExitCode:
-    """Log what became of the reports; what that alone would end the program with."""
-    log.info("reports delivered: %d", tally.delivered)
-    if tally.waiting:
-        log.warning("reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", tally.waiting)
-    if tally.lost:
-        log.error("reports that are lost, neither delivered nor on disk: %d; see the warnings above", tally.lost)
-    if tally.dead:
-        return ExitCode.DEAD_LETTERED
-    return ExitCode.FAILED if tally.lost else ExitCode.DONE

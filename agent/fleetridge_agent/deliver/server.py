@@ -8,6 +8,11 @@ import httpx
 
 from fleetridge_agent.errors import UsageError
 
+_LOOPBACK_NAME = "localhost"
+
+# RFC 9293, 3.1: ports have 16 bits.
+_HIGHEST_PORT = 2**16 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -72,9 +77,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-_LOOPBACK_NAME = "localhost"
-
-# RFC 9293, 3.1: ports have 16 bits.
-_HIGHEST_PORT = 2**16 - 1

@@ -1,5 +1,5 @@
 """
-What a sweep needs of a device: the one door between the measuring rooms and the silicon.
+What a sweep needs of a device: the one door between the sweep and the silicon.
 
     SweepError                      measuring broke off (errors.py)
     ├── OutOfDeviceMemoryError      this shape or buffer does not fit; smaller ones may

@@ -1,4 +1,4 @@
-"""A gpu under CUDA or ROCm builds of torch; the only room besides torch's kernels that talks to one."""
+"""A gpu under CUDA or ROCm builds of torch; the only file besides kernels and the queue that talks to one."""
 
 from __future__ import annotations
 

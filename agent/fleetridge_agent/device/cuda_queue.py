@@ -15,6 +15,9 @@ from fleetridge_agent.device.product import Fill, Gemm
 # Flushes that run while the host queues the first timed call; each takes longer than the host needs for one call.
 _LEAD_FLUSHES = 2
 
+# Calls before a recording: libraries load kernels and choose plans on the first, which no recording may contain.
+_CALLS_AHEAD = 2
+
 
 def queued_ms(launch: Launch, flush: Launch, calls: int, *, flushed: bool = True) -> tuple[float, ...]:
     """
@@ -56,10 +59,6 @@ def windows_ms(launch: Launch, calls: int, *, ahead: int) -> Generator[float, No
 
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call] # torch's own
-
-
-# Calls before a recording: libraries load kernels and choose plans on the first, which no recording may contain.
-_CALLS_AHEAD = 2
 
 
 class ReplayedCopies:

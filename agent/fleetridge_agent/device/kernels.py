@@ -28,8 +28,40 @@ _INT8_LIMIT = 127
 # Random numbers of a stream buffer repeat after this many: drawing gigabytes of them takes a CPU half a minute.
 _STREAM_BLOCK = 2**24
 
-
 Multiply = Callable[[], torch.Tensor]
+
+# Side of the tile; from the end of the matrix, where kernels treat edges apart.
+_TILE = 64
+
+# Largest difference over the largest expected value. An output is off by half its last place at least (bfloat16 0.2 %,
+# float16 0.02 %), and sums of 13,568 products in float32 by some millionths. The bound of float32 lies between those
+# and the 0.04 % that TF32 rounds its inputs by, so that TF32 under the name of float32 is caught. Fast accumulation
+# keeps 14 bits of a partial sum.
+_TOLERANCE = {
+    "bfloat16": 0.02,
+    "float16": 0.002,
+    "float32": 2e-5,
+    "tf32": 0.002,
+    "float8_e4m3fn": 0.02,
+    "int8": 0.0,
+}
+_TOLERANCE_OF_FAST_ACCUMULATION = 0.05
+
+# Torch gives allocation failures of its own allocator a type, those of CUDA, cuBLAS and the CPU a text only.
+_MEMORY_MARKS = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
+_UNSUPPORTED_MARKS = ("STATUS_NOT_SUPPORTED", "STATUS_ARCH_MISMATCH")
+_FAULT_MARKS = ("CUDA error", "HIP error", "cuDNN error")
+
+# Words for programs, by what the driver says (CUDA Runtime API, cudaError_t).
+_FAULT_REASONS = {
+    "uncorrectable ECC": "ecc_uncorrectable",
+    "illegal memory access": "illegal_memory_access",
+    "unspecified launch failure": "launch_failure",
+    "busy or unavailable": "busy",
+    "system not yet initialized": "cuda_not_ready",
+    "system has unsupported display driver": "driver_library_mismatch",
+    "fallen off the bus": "gpu_lost",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,24 +204,6 @@ def _poison(dtype: torch.dtype) -> float:
     return torch.nan if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
-# Side of the tile; from the end of the matrix, where kernels treat edges apart.
-_TILE = 64
-
-# Largest difference over the largest expected value. An output is off by half its last place at least (bfloat16 0.2 %,
-# float16 0.02 %), and sums of 13,568 products in float32 by some millionths. The bound of float32 lies between those
-# and the 0.04 % that TF32 rounds its inputs by, so that TF32 under the name of float32 is caught. Fast accumulation
-# keeps 14 bits of a partial sum.
-_TOLERANCE = {
-    "bfloat16": 0.02,
-    "float16": 0.002,
-    "float32": 2e-5,
-    "tf32": 0.002,
-    "float8_e4m3fn": 0.02,
-    "int8": 0.0,
-}
-_TOLERANCE_OF_FAST_ACCUMULATION = 0.05
-
-
 def require_right(operands: GemmOperands, launch: Multiply) -> float:
     """
     Multiply once over poisoned memory and check that every element was written and a tile is right.
@@ -236,23 +250,6 @@ def _is_written(product: torch.Tensor) -> bool:
     if product.dtype.is_floating_point:
         return bool(product.isfinite().all())
     return bool((product != torch.iinfo(product.dtype).min).all())
-
-
-# Torch gives allocation failures of its own allocator a type, those of CUDA, cuBLAS and the CPU a text only.
-_MEMORY_MARKS = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
-_UNSUPPORTED_MARKS = ("STATUS_NOT_SUPPORTED", "STATUS_ARCH_MISMATCH")
-_FAULT_MARKS = ("CUDA error", "HIP error", "cuDNN error")
-
-# Words for programs, by what the driver says (CUDA Runtime API, cudaError_t).
-_FAULT_REASONS = {
-    "uncorrectable ECC": "ecc_uncorrectable",
-    "illegal memory access": "illegal_memory_access",
-    "unspecified launch failure": "launch_failure",
-    "busy or unavailable": "busy",
-    "system not yet initialized": "cuda_not_ready",
-    "system has unsupported display driver": "driver_library_mismatch",
-    "fallen off the bus": "gpu_lost",
-}
 
 
 @contextmanager

@@ -22,6 +22,34 @@ STREAM_DTYPE = "float32"
 # Only here may partial sums stay in reduced precision, which is a faster and less exact product: a roof of its own.
 _WITH_FAST_ACCUMULATION = frozenset({"float8_e4m3fn"})
 
+# First compute capability whose tensor cores know the dtype (CUDA C++ Programming Guide, table of tensor core types;
+# half precision as such is older). Float8 came with 8.9 and 9.0.
+_FIRST_CAPABILITY = {"bfloat16": (8, 0), "tf32": (8, 0), "int8": (7, 5), "float8_e4m3fn": (8, 9), "float16": (5, 3)}
+
+# torch._int_mm takes M from 17 on, and K and N in steps of 8; torch._scaled_mm takes K and N in steps of 16
+# (pytorch, aten/src/ATen/native/cuda/Blas.cpp and ScaledBlas.cpp).
+_INT8_FEWEST_ROWS = 17
+_STEP = {"int8": 8, "float8_e4m3fn": 16}
+
+# Overrides whatever a program asks cuBLAS for (cuBLAS documentation, environment variables).
+_TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"
+
+FillKind = Literal["normal", "zeros"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """
+    What operands hold. Random numbers draw more power than zeros, so the kind is part of what is comparable.
+
+    Attributes:
+        kind: `normal`, or `zeros` to learn whether power limits the device.
+        seed: of the random numbers.
+    """
+
+    kind: FillKind = "normal"
+    seed: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -86,19 +114,6 @@ def products_of(dtype: str) -> tuple[Product, ...]:
     return (Product(dtype),)
 
 
-# First compute capability whose tensor cores know the dtype (CUDA C++ Programming Guide, table of tensor core types;
-# half precision as such is older). Float8 came with 8.9 and 9.0.
-_FIRST_CAPABILITY = {"bfloat16": (8, 0), "tf32": (8, 0), "int8": (7, 5), "float8_e4m3fn": (8, 9), "float16": (5, 3)}
-
-# torch._int_mm takes M from 17 on, and K and N in steps of 8; torch._scaled_mm takes K and N in steps of 16
-# (pytorch, aten/src/ATen/native/cuda/Blas.cpp and ScaledBlas.cpp).
-_INT8_FEWEST_ROWS = 17
-_STEP = {"int8": 8, "float8_e4m3fn": 16}
-
-# Overrides whatever a program asks cuBLAS for (cuBLAS documentation, environment variables).
-_TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"
-
-
 def refusal(gemm: Gemm, *, capability: tuple[int, int], is_hip: bool, environ: Mapping[str, str]) -> str | None:
     """Why a gpu cannot make a product, None where nothing is known to stand in the way."""
     dtype = gemm.product.dtype
@@ -124,20 +139,3 @@ def _shape_refusal(gemm: Gemm) -> str | None:
     if gemm.k % step or gemm.n % step:
         return f"torch multiplies {dtype} with K and N in steps of {step}, not K={gemm.k}, N={gemm.n}"
     return None
-
-
-FillKind = Literal["normal", "zeros"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """
-    What operands hold. Random numbers draw more power than zeros, so the kind is part of what is comparable.
-
-    Attributes:
-        kind: `normal`, or `zeros` to learn whether power limits the device.
-        seed: of the random numbers.
-    """
-
-    kind: FillKind = "normal"
-    seed: int = 0

@@ -28,6 +28,14 @@ PROBES: Mapping[str, Probe] = {
     "untried": driver_probes.untried,
 }
 
+_WELL = "Nothing stands in the way of measuring and delivering."
+_UNWELL = "What stands in the way: {}."
+
+_SEVERITY_WIDTH = len("not checked")
+_INDENT = " " * (_SEVERITY_WIDTH + 2)
+
+_COLUMNS = (Column("setting"), Column("value", align="left"), Column("from", align="left"))
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -57,23 +65,6 @@ def diagnose(node: NodeState, probes: Mapping[str, Probe] = PROBES) -> Diagnosis
     )
 
 
-def _findings(name: str, probe: Probe, node: NodeState) -> Iterator[Finding]:
-    try:
-        yield from probe(node)
-    except Exception as error:
-        log.debug("probe %s broke", name, exc_info=True)
-        yield not_checked(name, f"the probe broke: {type(error).__name__}: {error}", "please report this")
-
-
-_WELL = "Nothing stands in the way of measuring and delivering."
-_UNWELL = "What stands in the way: {}."
-
-_SEVERITY_WIDTH = len("not checked")
-_INDENT = " " * (_SEVERITY_WIDTH + 2)
-
-_COLUMNS = (Column("setting"), Column("value", align="left"), Column("from", align="left"))
-
-
 def diagnosis_text(diagnosis: Diagnosis, *, width: int = DEFAULT_WIDTH) -> str:
     """Findings with their remedies, the settings in force, and a last line that sums up; no newline at the end."""
     lines = [line for finding in diagnosis.findings for line in _finding_lines(finding, width)]
@@ -94,6 +85,14 @@ def diagnosis_json(diagnosis: Diagnosis) -> str:
         "settings": [asdict(entry) for entry in (*diagnosis.settings, *diagnosis.foreign)],
     }
     return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _findings(name: str, probe: Probe, node: NodeState) -> Iterator[Finding]:
+    try:
+        yield from probe(node)
+    except Exception as error:
+        log.debug("probe %s broke", name, exc_info=True)
+        yield not_checked(name, f"the probe broke: {type(error).__name__}: {error}", "please report this")
 
 
 def _finding_lines(finding: Finding, width: int) -> Iterator[str]:

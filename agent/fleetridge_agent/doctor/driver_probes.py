@@ -23,6 +23,9 @@ _HANGS = "look for Xid errors in `dmesg`; a gpu that has fallen off its bus need
 # CUDA's word where the trouble is one that NVML, or the device nodes, name more exactly.
 _NO_DRIVER = "no_driver"
 
+_STAND_INS = "never tried on silicon, tested with stand-ins only"
+_COMPARE = "hold its results against another tool before relying on them"
+
 
 def device_nodes(node: NodeState) -> Iterator[Finding]:
     """Whether the driver's device nodes are there and may be used by this user."""
@@ -190,10 +193,6 @@ def _named(card: CardFacts) -> str:
 def _listed(cards: list[CardFacts]) -> str:
     numbers = ", ".join(str(card.index) for card in cards)
     return f"gpu {numbers} is" if len(cards) == 1 else f"gpus {numbers} are"
-
-
-_STAND_INS = "never tried on silicon, tested with stand-ins only"
-_COMPARE = "hold its results against another tool before relying on them"
 
 
 def untried(node: NodeState) -> Iterator[Finding]:

@@ -28,6 +28,18 @@ from fleetridge_agent.gpus.cuda_driver import cuda_gpus
 from fleetridge_agent.readings.nvml import NvmlError, NvmlGpu, open_nvml
 from fleetridge_agent.readings.reading import reading
 
+# The first import of torch from a cold network file system takes half a minute; a driver that is well answers at once.
+LIMIT_S = 60.0
+
+# A process that waits for a dead device cannot even be killed; it is left behind.
+_FAREWELL_S = 1.0
+
+_LONGEST_CAUSE = 300
+
+_CUDA = "libcuda.so.1"
+
+FailureKind = Literal["name", "tls", "proxy", "timeout", "connection"]
+
 
 class Facts(BaseModel):
     """Base of the facts of one child."""
@@ -92,15 +104,38 @@ class TorchFacts(Facts):
     rocm_gpus: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Why there was no answer at all."""
+
+    kind: FailureKind
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """
+    What a server answered; None for a call that got no answer or was not made.
+
+    Attributes:
+        ready: status of `GET /readyz`, which is open to everybody.
+        ingest: status of a post of no reports at all.
+        read: status of a question for a list.
+        location: where an answer sent us on to.
+        date: its clock when it answered; asked_at, answered_at: ours.
+    """
+
+    unreachable: Unreachable | None = None
+    ready: int | None = None
+    ingest: int | None = None
+    read: int | None = None
+    location: str | None = None
+    date: datetime | None = None
+    asked_at: datetime | None = None
+    answered_at: datetime | None = None
+
+
 FactsT = TypeVar("FactsT", bound=Facts)
-
-# The first import of torch from a cold network file system takes half a minute; a driver that is well answers at once.
-LIMIT_S = 60.0
-
-# A process that waits for a dead device cannot even be killed; it is left behind.
-_FAREWELL_S = 1.0
-
-_LONGEST_CAUSE = 300
 
 
 class NoFactsError(AgentError):
@@ -155,9 +190,6 @@ def _ending(code: int) -> str:
 def _last_line(errors: bytes) -> str:
     lines = errors.decode(errors="replace").strip().splitlines()
     return f": {shortened(lines[-1], _LONGEST_CAUSE)}" if lines else ""
-
-
-_CUDA = "libcuda.so.1"
 
 
 def nvml_facts(library: Any = None) -> NvmlFacts:  # noqa: ANN401 # a module
@@ -234,37 +266,3 @@ def print_facts(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(print_facts(sys.argv[1:]))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
-    """
-    What a server answered; None for a call that got no answer or was not made.
-
-    Attributes:
-        ready: status of `GET /readyz`, which is open to everybody.
-        ingest: status of a post of no reports at all.
-        read: status of a question for a list.
-        location: where an answer sent us on to.
-        date: its clock when it answered; asked_at, answered_at: ours.
-    """
-
-    unreachable: Unreachable | None = None
-    ready: int | None = None
-    ingest: int | None = None
-    read: int | None = None
-    location: str | None = None
-    date: datetime | None = None
-    asked_at: datetime | None = None
-    answered_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """Why there was no answer at all."""
-
-    kind: FailureKind
-    cause: str
-
-
-FailureKind = Literal["name", "tls", "proxy", "timeout", "connection"]

@@ -13,6 +13,8 @@ from fleetridge_agent.deliver.server import Server
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, ServerFacts, TorchFacts
 from fleetridge_agent.readings.host import Host
 
+Severity = Literal["ok", "warning", "problem", "not checked"]
+
 
 def _readable_and_writable(path: Path) -> bool:
     return os.access(path, os.R_OK | os.W_OK)
@@ -87,9 +89,6 @@ class NodeState:
         return self.host.is_container(self.environ)
 
 
-Severity = Literal["ok", "warning", "problem", "not checked"]
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """
@@ -109,7 +108,7 @@ class Finding:
 
 
 Probe = Callable[[NodeState], Iterable[Finding]]
-"""Looks at one part of the surroundings; changes nothing and takes nothing from whoever uses a gpu."""
+"""Looks at one part of the node; changes nothing and takes nothing from whoever uses a gpu."""
 
 
 def ok(what: str, seen: str) -> Finding:

@@ -31,6 +31,25 @@ _CALL_DEADLINE_S = 20.0
 
 _LONGEST_CAUSE = 200
 
+_OK = 200
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _UNPROCESSABLE = 401, 403, 404, 422
+_REDIRECTS = range(300, 400)
+_SERVER_ERRORS = range(500, 600)
+
+# Clocks that are kept by NTP agree within a fraction of a second; from a minute on reports lie about their time.
+_CLOCK_GAP = timedelta(minutes=1)
+
+_LONGEST_ADDRESS = 200
+
+_REMEDY_OF_FAILURE: Mapping[FailureKind, str] = {
+    "name": "check the name in --server, and the name service of this node",
+    "tls": "where the server's certificate is from an authority of your own, name its file with --ca-file; else renew "
+    "the certificate, and check the clock",
+    "proxy": "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or take the server out with NO_PROXY",
+    "timeout": "check routes and firewalls between this node and the server",
+    "connection": "check --server, and whether the server runs and a firewall lets this node in",
+}
+
 
 def server_facts(
     server: Server, *, now: Callable[[], datetime], transport: httpx.BaseTransport | None = None
@@ -96,26 +115,6 @@ def _date(header: str | None) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo is not None else None
-
-
-_OK = 200
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _UNPROCESSABLE = 401, 403, 404, 422
-_REDIRECTS = range(300, 400)
-_SERVER_ERRORS = range(500, 600)
-
-# Clocks that are kept by NTP agree within a fraction of a second; from a minute on reports lie about their time.
-_CLOCK_GAP = timedelta(minutes=1)
-
-_LONGEST_ADDRESS = 200
-
-_REMEDY_OF_FAILURE: Mapping[FailureKind, str] = {
-    "name": "check the name in --server, and the name service of this node",
-    "tls": "where the server's certificate is from an authority of your own, name its file with --ca-file; else renew "
-    "the certificate, and check the clock",
-    "proxy": "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or take the server out with NO_PROXY",
-    "timeout": "check routes and firewalls between this node and the server",
-    "connection": "check --server, and whether the server runs and a firewall lets this node in",
-}
 
 
 def server(node: NodeState) -> Iterator[Finding]:

@@ -25,6 +25,9 @@ _LOCAL_FUSE = frozenset({"fuse.overlayfs", "fuse.fuse-overlayfs", "fuse.lxcfs"})
 
 _OTHER_PLACE = "give another --state-dir, on a disk of this node"
 
+# A Secret that Kubernetes mounts belongs to root and may be read by the pod's group.
+_TOO_LOOSE = stat.S_IRWXO | stat.S_IWGRP
+
 
 def state_dir(node: NodeState) -> Iterator[Finding]:
     """Whether reports can be put on disk, how much room there is, and whose disk it is."""
@@ -181,10 +184,6 @@ def _counted(folder: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return len(sizes), sum(sizes)
-
-
-# A Secret that Kubernetes mounts belongs to root and may be read by the pod's group.
-_TOO_LOOSE = stat.S_IRWXO | stat.S_IWGRP
 
 
 def settings(node: NodeState) -> Iterator[Finding]:

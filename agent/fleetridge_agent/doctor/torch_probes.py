@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fleetridge_agent.doctor.facts import CudaFacts, NoFactsError, TorchFacts
 from fleetridge_agent.doctor.probe import Finding, NodeState, ok, problem, warning
 
-# The oldest that the measuring rooms were written for (pyproject.toml).
+# The oldest that the measuring was written for (pyproject.toml).
 _OLDEST_TORCH = (2, 4)
 
 # cuda.h: cuDriverGetVersion gives 1000·major + 10·minor.

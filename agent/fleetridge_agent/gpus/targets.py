@@ -13,6 +13,17 @@ from fleetridge_agent.gpus.visible import VISIBLE_DEVICES, chosen_gpu, gpus_with
 
 ALL = "all"
 
+DeviceKind = Literal["cuda", "cpu"]
+
+# By address, as NVML and `nvidia-smi` number them; CUDA by itself puts the fastest first.
+_BY_ADDRESS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+# Keeps modules of the folder that the agent was started in out of the worker, from Python 3.11 on.
+_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
+# ROCm's own name of the variable goes before CUDA's, which it knows too.
+_VARIABLE_OF_ROCM = "HIP_VISIBLE_DEVICES"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -105,15 +116,6 @@ def without_slice(kind: DeviceKind, chosen: Sequence[str] | None) -> tuple[tuple
     return tuple((Target("cuda", card), _without_slice(card)) for card in wanted)
 
 
-def _without_slice(card: CudaGpu) -> MigWithoutSliceError:
-    return MigWithoutSliceError(
-        f"gpu {card.uuid or card.pci_bus_id} is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`)"
-    )
-
-
-DeviceKind = Literal["cuda", "cpu"]
-
-
 def one_gpu_environ(target: Target, environ: Mapping[str, str]) -> dict[str, str]:
     """Environment in which a process sees one gpu and no other; that of a CPU sees what it did before."""
     if target.gpu is None:
@@ -124,14 +126,10 @@ def one_gpu_environ(target: Target, environ: Mapping[str, str]) -> dict[str, str
     return {**environ, **_SAFE_PATH, variable: _place(target.gpu.number, environ.get(variable))}
 
 
-# By address, as NVML and `nvidia-smi` number them; CUDA by itself puts the fastest first.
-_BY_ADDRESS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-
-# Keeps modules of the folder that the agent was started in out of the worker, from Python 3.11 on.
-_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-
-# ROCm's own name of the variable goes before CUDA's, which it knows too.
-_VARIABLE_OF_ROCM = "HIP_VISIBLE_DEVICES"
+def _without_slice(card: CudaGpu) -> MigWithoutSliceError:
+    return MigWithoutSliceError(
+        f"gpu {card.uuid or card.pci_bus_id} is in MIG mode and has no slice; create one (`nvidia-smi mig -cgi`)"
+    )
 
 
 def _place(number: int, setting: str | None) -> str:

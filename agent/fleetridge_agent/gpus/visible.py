@@ -20,31 +20,6 @@ from fleetridge_agent.readings.reading import model_of
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
-
-def visible(gpus: Sequence[NvmlGpu], environ: Mapping[str, str]) -> tuple[NvmlGpu, ...]:
-    """
-    Those of these gpus that this process may use, in the order in which the variable names them.
-
-    As the CUDA programming guide has it ("CUDA environment variables"): UUIDs may be shortened, and the first word that
-    names nothing hides all that follow it. A word that names a split card stands for each of its slices.
-    """
-    if VISIBLE_DEVICES not in environ:
-        return tuple(gpus)
-    chosen: dict[NvmlGpu, None] = {}
-    for word in environ[VISIBLE_DEVICES].split(","):
-        named = [gpu for gpu in gpus if _is_named(gpu, word.strip())]
-        if not named:
-            break
-        chosen |= dict.fromkeys(named)
-    return tuple(chosen)
-
-
-def _is_named(gpu: NvmlGpu, word: str) -> bool:
-    if word.isdecimal():
-        return gpu.index == int(word)
-    return bool(word) and any((uuid or "").startswith(word) for uuid in (gpu.uuid, gpu.card_uuid))
-
-
 # What CUDA says where the true cause is one that NVML knows better.
 _VAGUE_REASONS = frozenset({"no_device", "cuda_unknown_error", "cuda_error"})
 
@@ -52,6 +27,9 @@ _VAGUE_REASONS = frozenset({"no_device", "cuda_unknown_error", "cuda_error"})
 _NO_DRIVER = "no_driver"
 
 _CPU_HINT = "give --device cpu to measure the CPU instead"
+
+# Slurm lets a job see only its own gpus.
+_SLURM_JOB = "SLURM_JOB_ID"
 
 
 def visible_gpus() -> tuple[CudaGpu, ...]:
@@ -100,6 +78,58 @@ def nvml_or_none() -> Nvml | None:
         return None
 
 
+def visible(gpus: Sequence[NvmlGpu], environ: Mapping[str, str]) -> tuple[NvmlGpu, ...]:
+    """
+    Those of these gpus that this process may use, in the order in which the variable names them.
+
+    As the CUDA programming guide has it ("CUDA environment variables"): UUIDs may be shortened, and the first word that
+    names nothing hides all that follow it. A word that names a split card stands for each of its slices.
+    """
+    if VISIBLE_DEVICES not in environ:
+        return tuple(gpus)
+    chosen: dict[NvmlGpu, None] = {}
+    for word in environ[VISIBLE_DEVICES].split(","):
+        named = [gpu for gpu in gpus if _is_named(gpu, word.strip())]
+        if not named:
+            break
+        chosen |= dict.fromkeys(named)
+    return tuple(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """
+    The gpus of a node.
+
+    Attributes:
+        gpus: None where the driver could not be asked.
+        is_complete: whether nothing was hidden from the list; None where nobody can tell. Only a complete list lets a
+            reader conclude that a gpu has gone.
+    """
+
+    gpus: tuple[RosterGpu, ...] | None
+    is_complete: bool | None
+
+
+def node_roster(nvml: Nvml | None, host: Host, environ: Mapping[str, str]) -> Roster:
+    """
+    Gpus of this node by NVML, which CUDA_VISIBLE_DEVICES does not hide anything from; containers and Slurm do.
+
+    A split card stands for itself while it has no slices, as it cannot be measured then but is there.
+    """
+    if nvml is None:
+        return Roster(None, None)
+    cards = nvml.cards()
+    gpus = [gpu for card in cards for gpu in (tuple(card.slices()) or (card,))]
+    return Roster(tuple(_entry(gpu) for gpu in gpus), _is_complete(len(cards), host, environ))
+
+
+def _is_named(gpu: NvmlGpu, word: str) -> bool:
+    if word.isdecimal():
+        return gpu.index == int(word)
+    return bool(word) and any((uuid or "").startswith(word) for uuid in (gpu.uuid, gpu.card_uuid))
+
+
 def _slices_by_nvml() -> tuple[CudaGpu, ...]:
     """
     Gpus of a node with slices, of which CUDA shows a process the first one only; none where there are no slices.
@@ -138,38 +168,6 @@ def _cause_by_nvml(error: NoDeviceError) -> NoDeviceError:
 
 def _with_hint(error: NoDeviceError) -> NoDeviceError:
     return NoDeviceError(f"{error}; {_CPU_HINT}", reason=error.reason)
-
-
-# Slurm lets a job see only its own gpus.
-_SLURM_JOB = "SLURM_JOB_ID"
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """
-    The gpus of a node.
-
-    Attributes:
-        gpus: None where the driver could not be asked.
-        is_complete: whether nothing was hidden from the list; None where nobody can tell. Only a complete list lets a
-            reader conclude that a gpu has gone.
-    """
-
-    gpus: tuple[RosterGpu, ...] | None
-    is_complete: bool | None
-
-
-def node_roster(nvml: Nvml | None, host: Host, environ: Mapping[str, str]) -> Roster:
-    """
-    Gpus of this node by NVML, which CUDA_VISIBLE_DEVICES does not hide anything from; containers and Slurm do.
-
-    A split card stands for itself while it has no slices, as it cannot be measured then but is there.
-    """
-    if nvml is None:
-        return Roster(None, None)
-    cards = nvml.cards()
-    gpus = [gpu for card in cards for gpu in (tuple(card.slices()) or (card,))]
-    return Roster(tuple(_entry(gpu) for gpu in gpus), _is_complete(len(cards), host, environ))
 
 
 def _entry(gpu: NvmlGpu) -> RosterGpu:

@@ -25,6 +25,8 @@ TITLE = "Environment (paste it with any result)"
 
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%SZ"
 
+_NEEDS_BOTH = "The ridge point needs both compute and memory; measure them with --mode all."
+
 
 def environment_block(report: Report, *, width: int) -> str:
     """Block of names and values; what the driver does not tell is left out."""
@@ -139,9 +141,6 @@ def _quantity(value: float | None, unit: str) -> str | None:
 
 def _switch(position: bool | None) -> str:
     return "" if position is None else "on" if position else "off"
-
-
-_NEEDS_BOTH = "The ridge point needs both compute and memory; measure them with --mode all."
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,16 @@ _WARM = Column("warm", "ms")
 _BOUND_BY = Column("bound by", align="left")
 _OF_ROOF = Column("of roof", "%")
 
+_RUN_COLUMNS = (
+    Column("gpu"),
+    Column("device", align="left"),
+    Column("dtype", align="left"),
+    Column("pi", "TFLOP/s"),
+    Column("beta", "GB/s"),
+    Column("ridge", "FLOP/byte"),
+    Column("outcome", align="left"),
+)
+
 
 def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Square products M=N=K of one way to multiply; empty where none was measured."""
@@ -148,17 +158,6 @@ def _warm(point: GemmPoint, report: Report) -> str:
     """Time of the same product with its operands in the cache."""
     twin = warm_twin(point, report.points)
     return MISSING if twin is None else significant(twin.ms)
-
-
-_RUN_COLUMNS = (
-    Column("gpu"),
-    Column("device", align="left"),
-    Column("dtype", align="left"),
-    Column("pi", "TFLOP/s"),
-    Column("beta", "GB/s"),
-    Column("ridge", "FLOP/byte"),
-    Column("outcome", align="left"),
-)
 
 
 def run_table(reports: Sequence[Report], *, width: int = DEFAULT_WIDTH) -> str:

@@ -22,6 +22,37 @@ _FIRST_AFTER_S = 0.004
 _SAMPLER_NAME = "evidence"
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """
+    Readings of one moment; None for each that the driver does not have.
+
+    Attributes:
+        throttle_reasons: names of the reasons that hold the clock down now, None where the driver does not say.
+    """
+
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    throttle_reasons: frozenset[str] | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+
+
+class Telemetry(Protocol):
+    """What can be read of a device while it works, without disturbing it."""
+
+    def sample(self) -> Sample:
+        """Readings of this moment."""
+        ...
+
+    def throttle_ms(self) -> dict[str, float]:
+        """Time that each throttle reason has held so far, by the driver's own counters; empty where it has none."""
+        ...
+
+
 class EvidenceLog:
     """
     Collects readings by phase.
@@ -115,34 +146,3 @@ def _reasons(samples: Sequence[Sample]) -> tuple[str, ...] | None:
     """Every reason seen at least once; None where the driver never said."""
     seen = [sample.throttle_reasons for sample in samples if sample.throttle_reasons is not None]
     return tuple(sorted(frozenset().union(*seen))) if seen else None
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """
-    Readings of one moment; None for each that the driver does not have.
-
-    Attributes:
-        throttle_reasons: names of the reasons that hold the clock down now, None where the driver does not say.
-    """
-
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    memory_temperature_c: float | None = None
-    throttle_reasons: frozenset[str] | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-
-
-class Telemetry(Protocol):
-    """What can be read of a device while it works, without disturbing it."""
-
-    def sample(self) -> Sample:
-        """Readings of this moment."""
-        ...
-
-    def throttle_ms(self) -> dict[str, float]:
-        """Time that each throttle reason has held so far, by the driver's own counters; empty where it has none."""
-        ...

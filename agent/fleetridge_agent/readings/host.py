@@ -30,6 +30,15 @@ _AMD_PARTITIONS = ("current_compute_partition", "current_memory_partition")
 _NVIDIA_VENDOR = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302")
 
+# Kubernetes passes the node's name by this variable; the host name in a pod is the pod's and changes every time.
+_NODE_NAME = "NODE_NAME"
+
+# Only whoever starts the container knows its image.
+IMAGE_VARIABLE = "FLEETRIDGE_CONTAINER_IMAGE"
+
+# Distributions that bring cuBLAS along with torch, newest first; a torch built against the system's has none.
+_CUBLAS_DISTRIBUTIONS = ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12", "nvidia-cublas-cu11")
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -139,16 +148,6 @@ class Host:
             level, size = self._text(index / "level"), self._text(index / "size") or ""
             if level and size[-1:] in _CACHE_UNITS and self._text(index / "type") != "Instruction":
                 yield int(level), int(size[:-1]) * _CACHE_UNITS[size[-1]], self._text(index / "shared_cpu_list") or ""
-
-
-# Kubernetes passes the node's name by this variable; the host name in a pod is the pod's and changes every time.
-_NODE_NAME = "NODE_NAME"
-
-# Only whoever starts the container knows its image.
-IMAGE_VARIABLE = "FLEETRIDGE_CONTAINER_IMAGE"
-
-# Distributions that bring cuBLAS along with torch, newest first; a torch built against the system's has none.
-_CUBLAS_DISTRIBUTIONS = ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12", "nvidia-cublas-cu11")
 
 
 def host_readings(host: Host, environ: Mapping[str, str]) -> dict[str, object]:

@@ -15,6 +15,10 @@ from pydantic import BaseModel, ValidationError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_SLICE = re.compile(r"(?P<device>.+?)\s+MIG\s+(?P<profile>\S+)")
+
+_ADDRESS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", re.IGNORECASE)
+
 
 def reading(read: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 # whatever a driver gives
     """
@@ -66,16 +70,10 @@ def _is_taken(model: type[BaseModel], name: str, value: object) -> bool:
     return True
 
 
-_SLICE = re.compile(r"(?P<device>.+?)\s+MIG\s+(?P<profile>\S+)")
-
-
 def without_profile(name: str | None) -> tuple[str | None, str | None]:
     """Device and MIG profile of a name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb" is a 1g.5gb slice of the former."""
     found = _SLICE.fullmatch(name.strip()) if name else None
     return (name, None) if found is None else (found["device"], found["profile"])
-
-
-_ADDRESS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", re.IGNORECASE)
 
 
 def canonical_bus_id(address: str | None) -> str | None:

@@ -21,11 +21,21 @@ from pydantic import TypeAdapter
 
 from fleetridge_agent.stop import Stop
 
+log = logging.getLogger(__name__)
+
 # Somebody was there, or arrived, or something was not ready yet: an hour later it may be otherwise.
 _PASSING_REASONS = frozenset({"busy", "already_running", "preempted", "cuda_not_ready"})
 
 # Only a new container, or a new start of this program on the host, can bring the gpus back.
 _LOST_REASONS = frozenset({"nvml_unknown_error", "driver_library_mismatch"})
+
+# Between two looks whether the process has ended; a signal ends the pause at once.
+_LOOK_S = 0.2
+
+# How long it may take to end after each signal. The first asks, and is answered within a second: the sweep breaks off,
+# its report is kept, and no call to a slow server is waited for. Only a worker that hangs needs more, as it is given
+# time before it is killed. All of it together stays within the 30 s that Kubernetes gives a pod.
+_PATIENCE_S = ((signal.SIGTERM, 12.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +104,19 @@ def is_passing(reason: str | None) -> bool:
 _ATTEMPT, _RESULT = TypeAdapter(Attempt), TypeAdapter(AttemptResult)
 
 
-def attempt_text(order: Attempt) -> str:
-    """An order as an argument of a command line."""
-    return _ATTEMPT.dump_json(order).decode()
+def attempt_text(attempt: Attempt) -> str:
+    """An attempt as an argument of a command line."""
+    return _ATTEMPT.dump_json(attempt).decode()
 
 
 def attempt_of(text: str) -> Attempt:
-    """The order in an argument; raises ValueError where there is none."""
+    """The attempt in an argument; raises ValueError where there is none."""
     return _ATTEMPT.validate_json(text)
 
 
-def result_text(answer: AttemptResult) -> str:
+def result_text(result: AttemptResult) -> str:
     """An answer as one line."""
-    return _RESULT.dump_json(answer).decode() + "\n"
+    return _RESULT.dump_json(result).decode() + "\n"
 
 
 def result_of(content: bytes) -> AttemptResult | None:
@@ -115,17 +125,6 @@ def result_of(content: bytes) -> AttemptResult | None:
         return _RESULT.validate_json(content)
     except ValueError:
         return None
-
-
-log = logging.getLogger(__name__)
-
-# Between two looks whether the process has ended; a signal ends the pause at once.
-_LOOK_S = 0.2
-
-# How long it may take to end after each signal. The first asks, and is answered within a second: the sweep breaks off,
-# its report is kept, and no call to a slow server is waited for. Only a worker that hangs needs more, as it is given
-# time before it is killed. All of it together stays within the 30 s that Kubernetes gives a pod.
-_PATIENCE_S = ((signal.SIGTERM, 12.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 
 
 def run_to_end(command: Sequence[str], stop: Stop, *, limit_s: float) -> bytes:

@@ -20,51 +20,10 @@ from pydantic import TypeAdapter
 from fleetridge_agent.durable_file import write_durably
 from fleetridge_agent.lock import file_name_of
 
+log = logging.getLogger(__name__)
+
 # proc(5) random(4): drawn anew by each boot of the kernel.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-@dataclass(frozen=True, slots=True)
-class Timestamp:
-    """
-    A moment as the clocks of a host show it.
-
-    Attributes:
-        wall_s: seconds since 1970, by a clock that may be set, forwards or back.
-        uptime_s: seconds since boot, those asleep included; never set, and without meaning after the next boot.
-        boot: which boot that was, None where the kernel does not say.
-    """
-
-    wall_s: float
-    uptime_s: float
-    boot: str | None = None
-
-    def after(self, seconds: float) -> Timestamp:
-        """The moment so much later, as long as nobody sets a clock."""
-        return Timestamp(self.wall_s + seconds, self.uptime_s + seconds, self.boot)
-
-
-def seconds_until(moment: Timestamp, now: Timestamp) -> float:
-    """
-    Seconds from now until a moment, negative once it has passed.
-
-    Within one boot a clock that somebody sets changes nothing; from one boot to another only that clock is left.
-    """
-    if moment.boot is not None and moment.boot == now.boot:
-        return moment.uptime_s - now.uptime_s
-    return moment.wall_s - now.wall_s
-
-
-def timestamp_now() -> Timestamp:
-    """This moment on this host."""
-    return Timestamp(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), _boot())
-
-
-def _boot() -> str | None:
-    with suppress(OSError):
-        return _BOOT_ID.read_text(encoding="ascii", errors="replace").strip() or None
-    return None
-
 
 # Bytes of the hash that make a share: more than a node's share needs, and exact in a float.
 _SHARE_BYTES = 6
@@ -124,11 +83,6 @@ def next_due(due: Timestamp, now: Timestamp, cadence: Cadence) -> Timestamp:
     return now.after((1 + max(0, behind)) * cadence.every_s - late_s)
 
 
-log = logging.getLogger(__name__)
-
-_TIMESTAMP = TypeAdapter(Timestamp)
-
-
 @dataclass(frozen=True, slots=True)
 class DueFile:
     """
@@ -158,5 +112,50 @@ class DueFile:
 
 
 def due_file_of(state_dir: Path, node: str) -> DueFile:
-    """Ledger of a node."""
+    """File of a node."""
     return DueFile(state_dir / "rounds" / f"{file_name_of(node)}.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """
+    A moment as the clocks of a host show it.
+
+    Attributes:
+        wall_s: seconds since 1970, by a clock that may be set, forwards or back.
+        uptime_s: seconds since boot, those asleep included; never set, and without meaning after the next boot.
+        boot: which boot that was, None where the kernel does not say.
+    """
+
+    wall_s: float
+    uptime_s: float
+    boot: str | None = None
+
+    def after(self, seconds: float) -> Timestamp:
+        """The moment so much later, as long as nobody sets a clock."""
+        return Timestamp(self.wall_s + seconds, self.uptime_s + seconds, self.boot)
+
+
+def seconds_until(timestamp: Timestamp, now: Timestamp) -> float:
+    """
+    Seconds from now until a moment, negative once it has passed.
+
+    Within one boot a clock that somebody sets changes nothing; from one boot to another only that clock is left.
+    """
+    if timestamp.boot is not None and timestamp.boot == now.boot:
+        return timestamp.uptime_s - now.uptime_s
+    return timestamp.wall_s - now.wall_s
+
+
+def timestamp_now() -> Timestamp:
+    """This moment on this host."""
+    return Timestamp(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), _boot())
+
+
+def _boot() -> str | None:
+    with suppress(OSError):
+        return _BOOT_ID.read_text(encoding="ascii", errors="replace").strip() or None
+    return None
+
+
+_TIMESTAMP = TypeAdapter(Timestamp)

@@ -21,6 +21,8 @@ from fleetridge_agent.schedule.due import (
 )
 from fleetridge_agent.stop import Stop
 
+log = logging.getLogger(__name__)
+
 # The first try comes within a minute, as a server that is upgraded is back by then; after a weekend's outage a fleet of
 # a thousand nodes with an hour's pause comes back at one call every few seconds.
 _BASE_S = 60.0
@@ -28,40 +30,6 @@ _CAP_S = 3600.0
 
 # 2^6 minutes are past the cap; more doublings only make large numbers.
 _MOST_DOUBLINGS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Redelivery:
-    """
-    The next try.
-
-    Attributes:
-        due: not before then.
-        failures: tries in a row that delivered nothing.
-    """
-
-    due: Timestamp
-    failures: int = 0
-
-    def after(self, now: Timestamp, *, was_of_use: bool, share: float) -> Redelivery:
-        """
-        The try after one that ends now.
-
-        Args:
-            now: the present.
-            was_of_use: whether it delivered anything.
-            share: random number between 0 and 1.
-        """
-        return redelivery(now, failures=0 if was_of_use else self.failures + 1, share=share)
-
-
-def redelivery(now: Timestamp, *, failures: int = 0, share: float) -> Redelivery:
-    """A try after so many that failed: full jitter, a random share of a pause that doubles up to an hour."""
-    pause_s = share * min(_CAP_S, _BASE_S * 2.0 ** min(failures, _MOST_DOUBLINGS))
-    return Redelivery(now.after(pause_s), failures)
-
-
-log = logging.getLogger(__name__)
 
 # Pauses are measured by a clock that sleeps when the host does, so none is longer than this.
 _LONGEST_NAP_S = 60.0
@@ -72,7 +40,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 @dataclass(frozen=True, slots=True)
 class Tasks:
     """
-    What a keeper has done for it.
+    What the loop has done by others.
 
     Attributes:
         measure: carries out one try of a round within some seconds; None where that broke.
@@ -91,8 +59,8 @@ class Loop:
 
     Args:
         cadence: how often.
-        ledger: where the next round is kept.
-        errands: what it has done.
+        due_file: where the next round is kept.
+        tasks: what it has done.
         stop: ends it.
         now: the clocks.
         share: random number between 0 and 1.
@@ -171,11 +139,11 @@ class Loop:
         log.info("not measured yet: %s; trying again in %s", names, _span(self._cadence.retry_s))
         return self._is_stopped_before(self._now().after(self._cadence.retry_s))
 
-    def _is_stopped_before(self, moment: Timestamp) -> bool:
-        """Wait for a moment, and deliver meanwhile; True as soon as the end is asked for."""
+    def _is_stopped_before(self, timestamp: Timestamp) -> bool:
+        """Wait until then, and deliver meanwhile; True as soon as the end is asked for."""
         while not self._stop.is_asked:
             self._deliver()
-            left_s = self._until(moment)
+            left_s = self._until(timestamp)
             if left_s <= 0:
                 return self._stop.is_asked
             delivery_s = self._until(self._redelivery.due)
@@ -195,8 +163,39 @@ class Loop:
         if not self._stop.is_asked:
             log.info("the next round begins in %s", _span(self._until(due)))
 
-    def _until(self, moment: Timestamp) -> float:
-        return seconds_until(moment, self._now())
+    def _until(self, timestamp: Timestamp) -> float:
+        return seconds_until(timestamp, self._now())
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """
+    The next try.
+
+    Attributes:
+        due: not before then.
+        failures: tries in a row that delivered nothing.
+    """
+
+    due: Timestamp
+    failures: int = 0
+
+    def after(self, now: Timestamp, *, was_of_use: bool, share: float) -> Redelivery:
+        """
+        The try after one that ends now.
+
+        Args:
+            now: the present.
+            was_of_use: whether it delivered anything.
+            share: random number between 0 and 1.
+        """
+        return redelivery(now, failures=0 if was_of_use else self.failures + 1, share=share)
+
+
+def redelivery(now: Timestamp, *, failures: int = 0, share: float) -> Redelivery:
+    """A try after so many that failed: full jitter, a random share of a pause that doubles up to an hour."""
+    pause_s = share * min(_CAP_S, _BASE_S * 2.0 ** min(failures, _MOST_DOUBLINGS))
+    return Redelivery(now.after(pause_s), failures)
 
 
 def _span(seconds: float) -> str:

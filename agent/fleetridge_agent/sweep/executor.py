@@ -32,61 +32,13 @@ from fleetridge_agent.sweep.workbench import Workbench
 MeasurementT = TypeVar("MeasurementT")
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryResult(Generic[MeasurementT]):
-    """
-    What the canary found of one roof.
-
-    Attributes:
-        kept: the measurement that counts from now on.
-        note: None where the device is what it was.
-    """
-
-    kept: MeasurementT
-    note: Note | None
-
-
-def remeasured(
-    before: MeasurementT,
-    again: Callable[[Sequence[int]], MeasurementT],
-    rate_of: Callable[[MeasurementT], float],
-    *,
-    looks: Sequence[int],
-    what: str,
-) -> CanaryResult[MeasurementT]:
-    """
-    Compare a roof with a short measurement of the same.
-
-    Where the two differ, the roof is measured in full once more: two that agree against one decide which of the full
-    measurements counts. The device has been unstable in any case.
-
-    Args:
-        before: the roof as it was measured.
-        again: measures it anew, with so many blocks.
-        rate_of: rate of a measurement.
-        looks: numbers of blocks of a full measurement.
-        what: name of the roof.
-    """
-    rate, at_end = rate_of(before), rate_of(again((CANARY_BLOCKS,)))
-    if _is_near(rate, at_end):
-        return CanaryResult(before, None)
-    repeated = again(looks)
-    kept = repeated if _is_near(rate_of(repeated), at_end) else before
-    rates = f"{significant(rate)} before, {significant(at_end)} at the end, {significant(rate_of(repeated))} once more"
-    return CanaryResult(kept, Note(what, "unstable", f"{rates}; {significant(rate_of(kept))} is kept"))
-
-
-def _is_near(rate: float, other: float) -> bool:
-    return abs(other / rate - 1) <= CANARY_GAP
-
-
 @dataclass(slots=True)
 class StepExecutor:
     """
-    Steps taken so far.
+    Takes the steps of a sweep, and holds what they found so far.
 
     Attributes:
-        findings: what they found.
+        results: what they found.
         notes: what must be said of it.
         buffer_bytes: of the streams as they were measured, None until then.
         is_standard: False once a judged roof had to be measured otherwise than the protocol asks.
@@ -143,7 +95,7 @@ class StepExecutor:
     def _reference(self, step: ReferenceStep) -> None:
         measured = self._measured_reference(step.gemm, self.bench.pace.looks)
         self.results.references[step.gemm.product] = measured
-        self._note_course(str(step), measured)
+        self._note_blocks(str(step), measured)
 
     def _measured_reference(self, gemm: Gemm, looks: Sequence[int]) -> MeasuredGemm:
         phase = f"reference {gemm.product}"
@@ -152,7 +104,7 @@ class StepExecutor:
     def _sustained(self, step: SustainedStep) -> None:
         measured = measure_sustained(self.bench, step.gemm, label="reference", phase=str(step))
         self.results.sustained[step.gemm.product] = measured
-        self._note_course(str(step), measured)
+        self._note_blocks(str(step), measured)
 
     def _streams(self, step: StreamStep) -> None:
         measured = measure_streams(self.bench, step.buffer_bytes)
@@ -199,18 +151,18 @@ class StepExecutor:
         reference = None if step.gemm is None else self.results.references.get(step.gemm.product)
         unstable: list[Note | None] = []
         if step.gemm is not None and reference is not None:
-            verdict = self._sung_reference(step.gemm, reference)
-            self.results.references[step.gemm.product] = verdict.kept
-            unstable.append(verdict.note)
+            canary = self._remeasured_reference(step.gemm, reference)
+            self.results.references[step.gemm.product] = canary.kept
+            unstable.append(canary.note)
         if step.has_streams and self.results.read is not None:
-            sung_read = self._sung_read(self.results.read)
-            self.results.add_streams([sung_read.kept])
-            unstable.append(sung_read.note)
+            read = self._remeasured_read(self.results.read)
+            self.results.add_streams([read.kept])
+            unstable.append(read.note)
         if unstable:
             self.notes += [note for note in unstable if note is not None]
             self.is_unstable = any(unstable)
 
-    def _sung_reference(self, gemm: Gemm, before: MeasuredGemm) -> CanaryResult[MeasuredGemm]:
+    def _remeasured_reference(self, gemm: Gemm, before: MeasuredGemm) -> CanaryResult[MeasuredGemm]:
         return remeasured(
             before,
             lambda looks: self._measured_reference(gemm, looks),
@@ -219,7 +171,7 @@ class StepExecutor:
             what=f"reference {gemm.product}",
         )
 
-    def _sung_read(self, before: MeasuredStream) -> CanaryResult[MeasuredStream]:
+    def _remeasured_read(self, before: MeasuredStream) -> CanaryResult[MeasuredStream]:
         buffer_bytes = before.point.bytes
         return remeasured(
             before,
@@ -229,6 +181,54 @@ class StepExecutor:
             what="stream read",
         )
 
-    def _note_course(self, what: str, measured: MeasuredGemm) -> None:
+    def _note_blocks(self, what: str, measured: MeasuredGemm) -> None:
         point: GemmPoint = measured.point
         self.notes += notes_on(what, point.derived_tflops, "TFLOP/s", measured.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryResult(Generic[MeasurementT]):
+    """
+    What the canary found of one roof.
+
+    Attributes:
+        kept: the measurement that counts from now on.
+        note: None where the device is what it was.
+    """
+
+    kept: MeasurementT
+    note: Note | None
+
+
+def remeasured(
+    before: MeasurementT,
+    again: Callable[[Sequence[int]], MeasurementT],
+    rate_of: Callable[[MeasurementT], float],
+    *,
+    looks: Sequence[int],
+    what: str,
+) -> CanaryResult[MeasurementT]:
+    """
+    Compare a roof with a short measurement of the same.
+
+    Where the two differ, the roof is measured in full once more: two that agree against one decide which of the full
+    measurements counts. The device has been unstable in any case.
+
+    Args:
+        before: the roof as it was measured.
+        again: measures it anew, with so many blocks.
+        rate_of: rate of a measurement.
+        looks: numbers of blocks of a full measurement.
+        what: name of the roof.
+    """
+    rate, at_end = rate_of(before), rate_of(again((CANARY_BLOCKS,)))
+    if _is_near(rate, at_end):
+        return CanaryResult(before, None)
+    repeated = again(looks)
+    kept = repeated if _is_near(rate_of(repeated), at_end) else before
+    rates = f"{significant(rate)} before, {significant(at_end)} at the end, {significant(rate_of(repeated))} once more"
+    return CanaryResult(kept, Note(what, "unstable", f"{rates}; {significant(rate_of(kept))} is kept"))
+
+
+def _is_near(rate: float, other: float) -> bool:
+    return abs(other / rate - 1) <= CANARY_GAP

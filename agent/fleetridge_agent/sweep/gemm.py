@@ -78,6 +78,34 @@ def measure_in_blocks(
     ]
 
 
+def replayed(bench: Workbench, gemm: Gemm, rows: Sequence[int], label: str | None) -> Iterator[tuple[GemmPoint, ...]]:
+    """
+    Measure a product with several numbers of rows M, which share the operands of the largest.
+
+    Yields:
+        For each number of rows the point with a cold cache, and the one with a warm cache where the operands were used
+        by the call before.
+    """
+    in_turn, allocations = _numbers(bench, gemm)
+    with bench.device.copies(gemm, bench.fill, in_turn * allocations) as copies:
+        for number in rows:
+            with bench.log.phase(_phase(gemm)):
+                points = _replayed_points(bench, copies, replace(gemm, m=number), label, (in_turn, allocations))
+            yield points
+
+
+def timed_singly(bench: Workbench, gemm: Gemm, label: str | None) -> tuple[GemmPoint, ...]:
+    """The same on a device whose calls need no launch: one call at a time, behind a flush and without."""
+    require_room(bench, gemm.bytes)
+    with bench.device.gemm(gemm, bench.fill) as launch:
+        cold = Call(launch, _phase(gemm))
+        call_ms = bench.warmed_up_ms(cold)
+        return (
+            gemm_point(gemm, bench.measure(cold, call_ms=call_ms), label=label),
+            gemm_point(gemm, bench.measure(replace(cold, flushed=False), call_ms=call_ms), label=label, l2="warm"),
+        )
+
+
 def require_room(bench: Workbench, needed_bytes: int) -> None:
     """
     See that operands of this size leave enough memory to others.
@@ -116,34 +144,6 @@ def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
             **rest,
         }
     )
-
-
-def replayed(bench: Workbench, gemm: Gemm, rows: Sequence[int], label: str | None) -> Iterator[tuple[GemmPoint, ...]]:
-    """
-    Measure a product with several numbers of rows M, which share the operands of the largest.
-
-    Yields:
-        For each number of rows the point with a cold cache, and the one with a warm cache where the operands were used
-        by the call before.
-    """
-    in_turn, allocations = _numbers(bench, gemm)
-    with bench.device.copies(gemm, bench.fill, in_turn * allocations) as copies:
-        for number in rows:
-            with bench.log.phase(_phase(gemm)):
-                points = _replayed_points(bench, copies, replace(gemm, m=number), label, (in_turn, allocations))
-            yield points
-
-
-def timed_singly(bench: Workbench, gemm: Gemm, label: str | None) -> tuple[GemmPoint, ...]:
-    """The same on a device whose calls need no launch: one call at a time, behind a flush and without."""
-    require_room(bench, gemm.bytes)
-    with bench.device.gemm(gemm, bench.fill) as launch:
-        cold = Call(launch, _phase(gemm))
-        call_ms = bench.warmed_up_ms(cold)
-        return (
-            gemm_point(gemm, bench.measure(cold, call_ms=call_ms), label=label),
-            gemm_point(gemm, bench.measure(replace(cold, flushed=False), call_ms=call_ms), label=label, l2="warm"),
-        )
 
 
 def _numbers(bench: Workbench, gemm: Gemm) -> tuple[int, int]:

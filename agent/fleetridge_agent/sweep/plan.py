@@ -24,6 +24,9 @@ from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from fleetridge_agent.sweep.streams import affordable_bytes, standard_bytes
 from fleetridge_agent.sweep.workbench import Pace
 
+# Rows of decode steps in a standard sweep.
+_DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
@@ -113,10 +116,6 @@ class CanaryStep:
 
 
 Step = ReferenceStep | SustainedStep | StreamStep | LinkStep | SearchStep | ShapeStep | DecodeStep | CanaryStep
-
-
-# Rows of decode steps in a standard sweep.
-_DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)

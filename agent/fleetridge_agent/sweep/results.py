@@ -18,6 +18,54 @@ from fleetridge_agent.sweep.streams import MeasuredStream
 from fleetridge_agent.sweep.timing import BlockTiming
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """
+    Something about one step.
+
+    Attributes:
+        what: the step.
+        reason: `out_of_memory`, `unsupported`, `falling`, `two_states` or `unstable`.
+        detail: sentence for people.
+    """
+
+    what: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a sweep ended early: a word for programs and a sentence for people."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """
+    What a sweep measured.
+
+    Attributes:
+        points, roofs: everything measured before the end, early or not.
+        notes: what was left out or measured otherwise, and why.
+        failure: None where the sweep reached its end.
+        is_standard: whether the judged roofs were measured as every agent measures them.
+        sweep: what was asked for, with the buffers that were really used.
+    """
+
+    measured_from: datetime
+    measured_to: datetime
+    sweep: Sweep
+    points: tuple[Point, ...]
+    roofs: tuple[Roof, ...]
+    evidence: Evidence
+    notes: tuple[Note, ...] = ()
+    failure: Failure | None = None
+    is_standard: bool = True
+
+
 def compute_roof(measured: MeasuredGemm, *, kernel: str, position: int) -> Roof:
     """
     The roof that a shape of one way to multiply set.
@@ -67,11 +115,11 @@ def _rate_over_blocks(value: float, blocks: BlockTiming) -> dict[str, float]:
     """Interval of the rate, and how it went from the first block to the last; a rate is the inverse of a time."""
     work = value * blocks.whole.ms
     first, last = work / blocks.first_ms, work / blocks.last_ms
-    course = {"first_block": first, "last_block": last, "trend": (last - first) / first}
+    over_blocks = {"first_block": first, "last_block": last, "trend": (last - first) / first}
     if blocks.interval is not None:
-        course |= {"ci_low": work / blocks.interval.high, "ci_high": work / blocks.interval.low}
-        course["converged"] = blocks.interval.is_narrow(blocks.whole.ms)
-    return course
+        over_blocks |= {"ci_low": work / blocks.interval.high, "ci_high": work / blocks.interval.low}
+        over_blocks["converged"] = blocks.interval.is_narrow(blocks.whole.ms)
+    return over_blocks
 
 
 @dataclass(slots=True)
@@ -123,26 +171,10 @@ def _compute_roofs(found: Iterable[MeasuredGemm], kernel: str, points: list[Poin
         yield compute_roof(measured, kernel=kernel, position=len(points) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """
-    Something about one step.
-
-    Attributes:
-        what: the step.
-        reason: `out_of_memory`, `unsupported`, `falling`, `two_states` or `unstable`.
-        detail: sentence for people.
-    """
-
-    what: str
-    reason: str
-    detail: str
-
-
 def notes_on(what: str, value: float, unit: str, blocks: BlockTiming) -> Iterator[Note]:
     """What the blocks behind a rate show beside the rate itself."""
     if blocks.interval is None:
-        # The two or three blocks of a roof that is only shown say nothing of a course.
+        # The two or three blocks of a roof that is only shown say nothing of how it went.
         return
     work = value * blocks.whole.ms
     first, last = work / blocks.first_ms, work / blocks.last_ms
@@ -166,35 +198,3 @@ def summary(notes: Iterable[Note]) -> str | None:
     for note in notes:
         about[note.detail].append(note.what)
     return "; ".join(f"{', '.join(whats)}: {detail}" for detail, whats in about.items()) or None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a sweep ended early: a word for programs and a sentence for people."""
-
-    reason: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepResult:
-    """
-    What a sweep measured.
-
-    Attributes:
-        points, roofs: everything measured before the end, early or not.
-        notes: what was left out or measured otherwise, and why.
-        failure: None where the sweep reached its end.
-        is_standard: whether the judged roofs were measured as every agent measures them.
-        sweep: what was asked for, with the buffers that were really used.
-    """
-
-    measured_from: datetime
-    measured_to: datetime
-    sweep: Sweep
-    points: tuple[Point, ...]
-    roofs: tuple[Roof, ...]
-    evidence: Evidence
-    notes: tuple[Note, ...] = ()
-    failure: Failure | None = None
-    is_standard: bool = True

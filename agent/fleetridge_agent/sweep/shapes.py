@@ -39,27 +39,6 @@ REFERENCE_K = 13568
 _CPU_STEP = 128
 _CPU_STEPS_OF_TWO_CORES = 8
 
-
-def reference_gemm(product: Product, *, kind: DeviceKind, sm_count: int) -> Gemm:
-    """The judged shape of one way to multiply on a device with this many multiprocessors (cores of a CPU)."""
-    if kind == "cpu":
-        size = _cpu_size(sm_count)
-        return Gemm(size, size, size, product)
-    m, n = _most_square(_WAVES * sm_count)
-    return Gemm(m, REFERENCE_K, n, product)
-
-
-def _most_square(tiles: int) -> tuple[int, int]:
-    """Rows and columns of the product of so many tiles that is nearest to a square; of two the one with fewer rows."""
-    row_tiles = (count for count in range(2, tiles + 1, 2) if tiles % count == 0)
-    sizes = [(count * TILE_M, tiles // count * TILE_N) for count in row_tiles]
-    return min(sizes, key=lambda size: (abs(size[0] - size[1]), size[0]))
-
-
-def _cpu_size(cores: int) -> int:
-    return _CPU_STEP * max(1, round(_CPU_STEPS_OF_TWO_CORES * math.pow(cores / 2, 1 / 3)))
-
-
 # Tiles of cuBLAS's large kernels in rows and columns, and numbers of waves that they fill.
 _TILES = ((128, 256), (256, 128), (128, 128), (256, 256))
 _SEARCH_WAVES = (1, 2, 3, 4, 6, 8)
@@ -96,6 +75,15 @@ _KNOWN = (
 )
 
 
+def reference_gemm(product: Product, *, kind: DeviceKind, sm_count: int) -> Gemm:
+    """The judged shape of one way to multiply on a device with this many multiprocessors (cores of a CPU)."""
+    if kind == "cpu":
+        size = _cpu_size(sm_count)
+        return Gemm(size, size, size, product)
+    m, n = _most_square(_WAVES * sm_count)
+    return Gemm(m, REFERENCE_K, n, product)
+
+
 def candidates(reference: Gemm, *, sm_count: int, seed: int) -> tuple[Gemm, ...]:
     """The reference shape and others to try, in random order: those known to be fast, and a draw of wave-fit ones."""
     product = reference.product
@@ -125,6 +113,17 @@ def search(bench: Workbench, gemms: Sequence[Gemm]) -> MeasuredGemm:
         bench, finalists, label="best", phase=f"best {gemms[0].product}", looks=bench.pace.looks[:1]
     )
     return max(confirmed, key=lambda one: one.point.derived_tflops)
+
+
+def _most_square(tiles: int) -> tuple[int, int]:
+    """Rows and columns of the product of so many tiles that is nearest to a square; of two the one with fewer rows."""
+    row_tiles = (count for count in range(2, tiles + 1, 2) if tiles % count == 0)
+    sizes = [(count * TILE_M, tiles // count * TILE_N) for count in row_tiles]
+    return min(sizes, key=lambda size: (abs(size[0] - size[1]), size[0]))
+
+
+def _cpu_size(cores: int) -> int:
+    return _CPU_STEP * max(1, round(_CPU_STEPS_OF_TWO_CORES * math.pow(cores / 2, 1 / 3)))
 
 
 def _rough_rate(bench: Workbench, gemm: Gemm, phase: str) -> float:

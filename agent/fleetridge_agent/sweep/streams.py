@@ -36,6 +36,15 @@ _DIRECTIONS = ("h2d", "d2h")
 _FEWEST_LINK_CALLS = 3
 _MOST_LINK_CALLS = 1000
 
+# Where three buffers of a quarter each would not leave room for others, they shrink and are not the judged ones.
+_SHARE_OF_FREE = 0.25
+
+# What stands for a device that does not say how much memory it has.
+_UNKNOWN_MEMORY_BYTES = 8 * GIB
+
+# A CPU reads an eighth of what a gpu does, in an eighth of its memory or less: its memory is some 100 times slower.
+_LARGEST_BUFFER_BYTES_OF_CPU = 512 * MIB
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredStream:
@@ -82,6 +91,24 @@ def measure_links(bench: Workbench) -> tuple[MeasuredStream, ...]:
     """Measure pinned copies over the link to the host, each direction for a fifth of a second."""
     with bench.device.links(LINK_BUFFER_BYTES) as launches:
         return tuple(_measured_link(bench, launches[kernel], kernel) for kernel in _DIRECTIONS)
+
+
+def standard_bytes(description: DeviceDescription) -> int:
+    """
+    Size that the protocol asks for, from the memory and the cache that the device has, not from what is free today.
+
+    The largest power of two of which six fit the memory, 4 GiB at most; more only where the cache asks for it.
+    """
+    largest = _LARGEST_BUFFER_BYTES_OF_CPU if description.kind == "cpu" else LARGEST_BUFFER_BYTES
+    fitting = max((description.gpu.memory_bytes or _UNKNOWN_MEMORY_BYTES) // BUFFERS_IN_MEMORY, MIB)
+    by_memory = min(largest, 1 << (fitting.bit_length() - 1))
+    by_cache = -(-CACHES_PER_BUFFER * description.cache_bytes // MIB) * MIB
+    return max(by_memory, by_cache)
+
+
+def affordable_bytes(free_bytes: int) -> int:
+    """Largest size that leaves memory to others."""
+    return max(1, int(free_bytes * _SHARE_OF_FREE) // MIB) * MIB
 
 
 def _measured_streams(bench: Workbench, buffer_bytes: int) -> tuple[MeasuredStream, ...]:
@@ -132,31 +159,3 @@ def _point(
         l2="cold",
         sm_clock_mhz=bench.log.of(phase).sm_clock_mhz,
     )
-
-
-# Where three buffers of a quarter each would not leave room for others, they shrink and are not the judged ones.
-_SHARE_OF_FREE = 0.25
-
-# What stands for a device that does not say how much memory it has.
-_UNKNOWN_MEMORY_BYTES = 8 * GIB
-
-# A CPU reads an eighth of what a gpu does, in an eighth of its memory or less: its memory is some 100 times slower.
-_LARGEST_BUFFER_BYTES_OF_CPU = 512 * MIB
-
-
-def standard_bytes(description: DeviceDescription) -> int:
-    """
-    Size that the protocol asks for, from the memory and the cache that the device has, not from what is free today.
-
-    The largest power of two of which six fit the memory, 4 GiB at most; more only where the cache asks for it.
-    """
-    largest = _LARGEST_BUFFER_BYTES_OF_CPU if description.kind == "cpu" else LARGEST_BUFFER_BYTES
-    fitting = max((description.gpu.memory_bytes or _UNKNOWN_MEMORY_BYTES) // BUFFERS_IN_MEMORY, MIB)
-    by_memory = min(largest, 1 << (fitting.bit_length() - 1))
-    by_cache = -(-CACHES_PER_BUFFER * description.cache_bytes // MIB) * MIB
-    return max(by_memory, by_cache)
-
-
-def affordable_bytes(free_bytes: int) -> int:
-    """Largest size that leaves memory to others."""
-    return max(1, int(free_bytes * _SHARE_OF_FREE) // MIB) * MIB

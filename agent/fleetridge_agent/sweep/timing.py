@@ -21,6 +21,50 @@ _FEWEST_IN_GROUP = 2
 # Groups must lie this many times further apart than each of them scatters.
 _GAP_OVER_SCATTER = 3.0
 
+# Quartiles need two samples.
+_FEWEST_FOR_SPREAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """
+    How long one call takes.
+
+    Attributes:
+        ms: median, so that one wild sample does not move it.
+        spread: interquartile range over the median, as a fraction; None where a single sample has none.
+        reps: samples behind it.
+    """
+
+    ms: float
+    spread: float | None
+    reps: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTiming:
+    """
+    How long one call takes, measured in blocks.
+
+    Attributes:
+        whole: median of the blocks' medians; spread and number over all samples.
+        first_ms, last_ms: medians of the first and last block, whose ratio shows a device that slows down.
+        interval: for the median of the blocks, in ms; None where they were too few for one.
+        groups: the two states in which the device was found, None where it was one; `whole` is then the median of the
+            larger group, of the slower where they are equal, and never a mean of the two.
+    """
+
+    whole: Timing
+    first_ms: float
+    last_ms: float
+    interval: Interval | None = None
+    groups: Groups | None = None
+
+    @property
+    def has_converged(self) -> bool | None:
+        """Whether the interval is as narrow as the protocol asks; None where there is none."""
+        return None if self.interval is None else self.interval.is_narrow(self.whole.ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -80,51 +124,6 @@ def two_groups(values: Sequence[float]) -> Groups | None:
     if gap <= GROUP_GAP * ordered[0] or gap <= _GAP_OVER_SCATTER * scatter:
         return None
     return Groups(statistics.median(low), len(low), statistics.median(high), len(high))
-
-
-# Quartiles need two samples.
-_FEWEST_FOR_SPREAD = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """
-    How long one call takes.
-
-    Attributes:
-        ms: median, so that one wild sample does not move it.
-        spread: interquartile range over the median, as a fraction; None where a single sample has none.
-        reps: samples behind it.
-    """
-
-    ms: float
-    spread: float | None
-    reps: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlockTiming:
-    """
-    How long one call takes, measured in blocks.
-
-    Attributes:
-        whole: median of the blocks' medians; spread and number over all samples.
-        first_ms, last_ms: medians of the first and last block, whose ratio shows a device that slows down.
-        interval: for the median of the blocks, in ms; None where they were too few for one.
-        groups: the two states in which the device was found, None where it was one; `whole` is then the median of the
-            larger group, of the slower where they are equal, and never a mean of the two.
-    """
-
-    whole: Timing
-    first_ms: float
-    last_ms: float
-    interval: Interval | None = None
-    groups: Groups | None = None
-
-    @property
-    def has_converged(self) -> bool | None:
-        """Whether the interval is as narrow as the protocol asks; None where there is none."""
-        return None if self.interval is None else self.interval.is_narrow(self.whole.ms)
 
 
 def timing_of(samples_ms: Sequence[float]) -> Timing:

@@ -31,6 +31,9 @@ from fleetridge_agent.sweep.timing import (
     timing_of_blocks,
 )
 
+# Timed calls that find out how long a call takes; the fastest counts, so that one wild sample does not matter.
+_PROBES = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -69,10 +72,6 @@ class Pace:
         if self.is_reps_fixed:
             return self.reps
         return calls_that_fit(call_ms, budget_ms=budget_ms, at_least=MIN_REPS, at_most=self.reps)
-
-
-# Timed calls that find out how long a call takes; the fastest counts, so that one wild sample does not matter.
-_PROBES = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _import_torch() -> None:
 
 def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_torch) -> ExitCode:
     """
-    Carry out the order that comes on standard input; all that is said of it goes to standard output.
+    Do the job that comes on standard input; all that is said of it goes to standard output.
 
     Args:
         opener: opens the device; None is what opens real ones.
@@ -143,8 +143,8 @@ def _measured(job: Job, parent: Parent, stop: Stop, opener: Opener | None) -> Me
     try:
         # Once more, as starting up took seconds in which somebody may have come.
         is_contended = job.is_contended or is_busy(target, force=assignment.options.force)
-        course = Callbacks(on_progress=tell, heed=stop.check, start=start)
-        return measure_admitted(target, assignment, course, is_contended=is_contended, opener=opener)
+        callbacks = Callbacks(on_progress=tell, heed=stop.check, start=start)
+        return measure_admitted(target, assignment, callbacks, is_contended=is_contended, opener=opener)
     except UsageError:
         raise
     except AgentError as error:

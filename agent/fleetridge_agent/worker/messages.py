@@ -20,7 +20,7 @@ class Job:
     What one worker is to do.
 
     Attributes:
-        parent: process that gives the order; the worker does not outlive it.
+        parent: process that gives the job; the worker does not outlive it.
         is_contended: whether somebody uses the gpu and it is to be measured nevertheless.
         is_together: whether to wait for the word before measuring.
     """
@@ -36,13 +36,13 @@ _JOB = TypeAdapter(Job)
 
 
 def job_json(job: Job) -> bytes:
-    """An order as one line of JSON, without the line's end."""
+    """A job as one line of JSON, without the line's end."""
     return _JOB.dump_json(job)
 
 
 def job_of(line: bytes) -> Job:
     """
-    An order as it was given.
+    A job as it was given.
 
     Raises:
         ValueError: it is none.
@@ -91,6 +91,7 @@ class Finished(_Message):
 
 
 Message = Annotated[StepStarted | Remark | Ready | Misused | Finished, Field(discriminator="kind")]
+
 
 _MESSAGE: TypeAdapter[StepStarted | Remark | Ready | Misused | Finished] = TypeAdapter(Message)
 

@@ -44,6 +44,133 @@ _SHOWN_BYTES = 80
 # Lines of a dump or traceback that are not its sentence (faulthandler, traceback).
 _NOT_SAID = (" ", "\t", "Current thread", "Thread 0x", "Extension modules", "Traceback")
 
+PROGRAM = own_program("fleetridge_agent.worker.child")
+
+# From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
+# hands in its report within a second; only one call that takes longer than all of that needs more.
+GRACE_S = 5.0
+
+# After SIGKILL a process is gone at once, unless a driver that hangs holds on to it in the kernel. Nothing ends such a
+# process, so it is left behind and the other gpus go on.
+_GONE_S = 10.0
+
+Why = Literal["timed_out", "preempted"]
+
+
+class Worker:
+    """
+    One worker.
+
+    Attributes:
+        job: what it is to do.
+        pipes: what is said to it, and what it says.
+        why: why it was ended from here, None where it was not.
+        exit_code: as `subprocess` has it (minus the signal), None while it runs.
+    """
+
+    def __init__(self, job: Job, process: subprocess.Popen[bytes], *, limit_s: float) -> None:
+        self.job = job
+        self.pipes = Pipes(*cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr)))
+        self.pipes.send(job_json(job) + b"\n")
+        self.why: Why | None = None
+        self.exit_code: int | None = None
+        self._process = process
+        self._limit_s = limit_s
+        self._limit_at_s = time.monotonic() + limit_s
+        self._has_word = not job.is_together
+        self._kill_at_s: float | None = None
+        self._lost_at_s: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or cannot be ended."""
+        is_lost = self._lost_at_s is not None and time.monotonic() >= self._lost_at_s
+        return self.exit_code is not None or is_lost
+
+    def go(self, gpus_at_once: int) -> None:
+        """Give the word to a worker that is ready; its time begins anew."""
+        self._has_word = True
+        self._limit_at_s = time.monotonic() + self._limit_s
+        self.pipes.send(line_of(Go(gpus_at_once=gpus_at_once)))
+
+    def keep_time(self) -> None:
+        """Find out whether it has ended; ask for the end, or insist on it, when it is time to."""
+        if self.exit_code is None and self._has_ended():
+            # Before its number is given to somebody else: nothing that it started may outlive it.
+            self._signal(signal.SIGKILL)
+            self.exit_code = self._process.wait()
+        now = time.monotonic()
+        # Whoever waits for the others has not spent that time.
+        is_waiting = self.pipes.said.is_ready and not self._has_word
+        if now >= self._limit_at_s and not is_waiting:
+            self.end("timed_out")
+        if self._kill_at_s is not None and now >= self._kill_at_s:
+            self._kill()
+
+    def end(self, why: Why) -> None:
+        """Ask for the end, unless that was done before; after a grace the worker is killed."""
+        if self.why is None and self.exit_code is None:
+            self.why = why
+            self._kill_at_s = time.monotonic() + GRACE_S
+            self._signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Leave nothing behind: if it still runs it is killed, and the pipes are closed."""
+        if self.exit_code is None:
+            self._signal(signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                self.exit_code = self._process.wait(0 if self.is_over else _GONE_S)
+        self.pipes.close()
+
+    def _has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _kill(self) -> None:
+        if self._lost_at_s is None and self.exit_code is None:
+            self._lost_at_s = time.monotonic() + _GONE_S
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the worker and all that it started, which share a group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+@contextmanager
+def started(
+    job: Job, *, limit_s: float, program: Sequence[str] = PROGRAM, environ: Mapping[str, str]
+) -> Iterator[Worker]:
+    """
+    Start a worker; after the block it is gone.
+
+    Args:
+        job: what it is to do.
+        limit_s: time after which it is ended.
+        program: what to start.
+        environ: variables of this process, of which those that choose gpus are replaced.
+
+    Raises:
+        SweepError: no process can be started.
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 # our own program
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=one_gpu_environ(job.target, environ),
+            # A group of its own: Ctrl-C at a terminal reaches us alone, and all that it starts can be ended with it.
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise SweepError(f"no process can be started to measure it ({error.strerror}); see to this node") from error
+    worker = Worker(job, process, limit_s=limit_s)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
 
 @dataclass(slots=True)
 class WorkerOutput:
@@ -153,131 +280,3 @@ def last_words(text: str) -> str:
     """The last sentence of what a process left on stderr, be it a traceback or a dump; empty where it left none."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(_NOT_SAID)]
     return lines[-1] if lines else ""
-
-
-PROGRAM = own_program("fleetridge_agent.worker.child")
-
-# From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
-# hands in its report within a second; only one call that takes longer than all of that needs more.
-GRACE_S = 5.0
-
-# After SIGKILL a process is gone at once, unless a driver that hangs holds on to it in the kernel. Nothing ends such a
-# process, so it is left behind and the other gpus go on.
-_GONE_S = 10.0
-
-Why = Literal["timed_out", "preempted"]
-
-
-class Worker:
-    """
-    One worker.
-
-    Attributes:
-        job: what it is to do.
-        dialogue: what is said to it, and what it says.
-        why: why it was ended from here, None where it was not.
-        exit_code: as `subprocess` has it (minus the signal), None while it runs.
-    """
-
-    def __init__(self, job: Job, process: subprocess.Popen[bytes], *, limit_s: float) -> None:
-        self.job = job
-        self.pipes = Pipes(*cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr)))
-        self.pipes.send(job_json(job) + b"\n")
-        self.why: Why | None = None
-        self.exit_code: int | None = None
-        self._process = process
-        self._limit_s = limit_s
-        self._limit_at_s = time.monotonic() + limit_s
-        self._has_word = not job.is_together
-        self._kill_at_s: float | None = None
-        self._lost_at_s: float | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, or cannot be ended."""
-        is_lost = self._lost_at_s is not None and time.monotonic() >= self._lost_at_s
-        return self.exit_code is not None or is_lost
-
-    def go(self, gpus_at_once: int) -> None:
-        """Give the word to a worker that is ready; its time begins anew."""
-        self._has_word = True
-        self._limit_at_s = time.monotonic() + self._limit_s
-        self.pipes.send(line_of(Go(gpus_at_once=gpus_at_once)))
-
-    def keep_time(self) -> None:
-        """Find out whether it has ended; ask for the end, or insist on it, when it is time to."""
-        if self.exit_code is None and self._has_ended():
-            # Before its number is given to somebody else: nothing that it started may outlive it.
-            self._signal(signal.SIGKILL)
-            self.exit_code = self._process.wait()
-        now = time.monotonic()
-        # Whoever waits for the others has not spent that time.
-        is_waiting = self.pipes.said.is_ready and not self._has_word
-        if now >= self._limit_at_s and not is_waiting:
-            self.end("timed_out")
-        if self._kill_at_s is not None and now >= self._kill_at_s:
-            self._kill()
-
-    def end(self, why: Why) -> None:
-        """Ask for the end, unless that was done before; after a grace the worker is killed."""
-        if self.why is None and self.exit_code is None:
-            self.why = why
-            self._kill_at_s = time.monotonic() + GRACE_S
-            self._signal(signal.SIGTERM)
-
-    def close(self) -> None:
-        """Leave nothing behind: if it still runs it is killed, and the pipes are closed."""
-        if self.exit_code is None:
-            self._signal(signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):
-                self.exit_code = self._process.wait(0 if self.is_over else _GONE_S)
-        self.pipes.close()
-
-    def _has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-    def _kill(self) -> None:
-        if self._lost_at_s is None and self.exit_code is None:
-            self._lost_at_s = time.monotonic() + _GONE_S
-            self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the worker and all that it started, which share a group."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-
-@contextmanager
-def started(
-    job: Job, *, limit_s: float, program: Sequence[str] = PROGRAM, environ: Mapping[str, str]
-) -> Iterator[Worker]:
-    """
-    Start a worker; after the block it is gone.
-
-    Args:
-        job: what it is to do.
-        limit_s: time after which it is ended.
-        program: what to start.
-        environ: variables of this process, of which those that choose gpus are replaced.
-
-    Raises:
-        SweepError: no process can be started.
-    """
-    try:
-        process = subprocess.Popen(  # noqa: S603 # our own program
-            program,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=one_gpu_environ(job.target, environ),
-            # A group of its own: Ctrl-C at a terminal reaches us alone, and all that it starts can be ended with it.
-            start_new_session=True,
-            bufsize=0,
-        )
-    except OSError as error:
-        raise SweepError(f"no process can be started to measure it ({error.strerror}); see to this node") from error
-    worker = Worker(job, process, limit_s=limit_s)
-    try:
-        yield worker
-    finally:
-        worker.close()

@@ -1,4 +1,4 @@
-"""The fleet as yardstick: asked, and remembered for when it cannot be asked."""
+"""The fleet as reference: asked, and remembered for when it cannot be asked."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_an_nvml_that_cannot_be_used_is_none(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rooms_that_measure_nothing_do_without_torch() -> None:
     """Commands that only look start at once, and run where torch is not installed."""
-    rooms = (
+    modules = (
         "device.opening",
         "gpus.visible",
         "readings.telemetry",
@@ -173,7 +173,7 @@ def test_rooms_that_measure_nothing_do_without_torch() -> None:
         "sweep.run",
         "worker.launch",
     )
-    imports = "\n".join(f"import fleetridge_agent.{room}" for room in rooms)
+    imports = "\n".join(f"import fleetridge_agent.{module}" for module in modules)
     program = f"import sys\n{imports}\nsys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

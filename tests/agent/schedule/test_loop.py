@@ -231,9 +231,9 @@ def test_a_round_that_takes_its_daemon_down_is_not_begun_again_at_once(tmp_path:
         raise PowerCutError
 
     tasks = Tasks(measure=power_cut, flush=lambda: None, waiting=lambda: 0)
-    keeper = Loop(Cadence(DAY_S, 0.0), due_file_of(tmp_path, "n1"), tasks, Stop(), now=lambda: START)
+    loop = Loop(Cadence(DAY_S, 0.0), due_file_of(tmp_path, "n1"), tasks, Stop(), now=lambda: START)
     with pytest.raises(PowerCutError):
-        keeper.keep()
+        loop.keep()
     kept = due_file_of(tmp_path, "n1").due()
 
     assert kept is not None
