@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from fleetridge.report import Report, Run
+from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.busy.occupancy import Watch
 from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
@@ -33,7 +33,7 @@ from fleetridge_agent.errors import AgentError
 from fleetridge_agent.gpus.visible import node_roster, nvml_or_none, visible_gpus
 from fleetridge_agent.protocol import REPS, WARMUP
 from fleetridge_agent.readings.evidence import EvidenceLog
-from fleetridge_agent.readings.host import Host, node_identity
+from fleetridge_agent.readings.host import Host, node_name
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.run import run_sweep
@@ -261,7 +261,7 @@ def _a_standard_sweep_reports(device: CudaDevice) -> str:
     result = run_sweep(device, options)
     took_s = time.perf_counter() - start
     run = Run(run_id=uuid7(), kind="manual")
-    report = build_report(result, device, run=run, node=node_identity(os.environ))
+    report = build_report(result, device, run=run, node=Node(name=node_name(os.environ)))
     sent = report.canonical_json()
     if report.outcome != "measured" or Report.model_validate_json(sent) != report:
         raise AssertionError(f"{report.outcome} {report.reason} {report.detail}")

@@ -15,8 +15,10 @@ Errors of the agent, each with the exit code that it ends the program with.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from fleetridge.report import Evidence
+if TYPE_CHECKING:
+    from fleetridge.report import Evidence  # the models of a report take longer to import than most commands
 
 
 class ExitCode(IntEnum):

@@ -7,9 +7,14 @@ Whoever changes one of them raises PROTOCOL_VERSION: the version is part of what
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fleetridge.quantities import GIB, MIB
 
 PROTOCOL_VERSION = 1
+
+# What can be measured; the numbers below are for both unless they say otherwise.
+DeviceKind = Literal["cuda", "cpu"]
 
 # What `--reps` and `--warmup` mean where they are not given. The median of 25 repetitions that scatter by 2 % is good
 # to half a per cent (standard error 1.25·2 %/√25); ten calls fill the caches of kernels and plans that libraries keep.

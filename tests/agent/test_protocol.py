@@ -8,7 +8,9 @@ from fleetridge import quantities
 from fleetridge_agent import protocol
 
 _PAGE = (Path(__file__).parents[2] / "docs/methodology.md").read_text(encoding="utf-8")
-_NAMES = [name for name in vars(protocol) if name.isupper() and not name.startswith("_") and not hasattr(quantities, name)]
+_NAMES = [
+    name for name in vars(protocol) if name.isupper() and not name.startswith("_") and not hasattr(quantities, name)
+]
 
 
 @pytest.mark.parametrize("name", _NAMES)

@@ -27,7 +27,8 @@ from fleetridge_agent.deliver import outbox as outbox_room
 from fleetridge_agent.device.contract import Device
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
-from fleetridge_agent.gpus.targets import DeviceKind, Target
+from fleetridge_agent.gpus.targets import Target
+from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.sweep import run
 from fleetridge_agent.sweep.report import Assignment, Measured
 from fleetridge_agent.sweep.run import Callbacks

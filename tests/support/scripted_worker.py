@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fleetridge.report import Gpu
 from fleetridge_agent.device.contract import Launch, OutOfDeviceMemoryError
-from fleetridge_agent.gpus.targets import DeviceKind
+from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.worker.child import work
 from support.scripted_device import ScriptedDevice, described
 

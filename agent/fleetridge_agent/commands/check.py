@@ -21,7 +21,6 @@ from fleetridge_agent.check.verdict import (
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.errors import AgentError, UsageError
-from fleetridge_agent.gpus.targets import ALL
 
 log = logging.getLogger(__name__)
 
@@ -68,16 +67,16 @@ def _from_last(context: Context) -> State:
     source = context.source
     if options.BASELINE.given(source) or options.SAVE_BASELINE.given(source):
         raise UsageError("--max-age: answers from the last verdict and measures nothing; leave --baseline out")
-    node = choices.node_of(source).name or ""
+    node = choices.node_name_of(source)
     last = read_last(context.state_dir, node)
     if last is None:
         return say_state(context.emit, (), trouble=_why_none(context.state_dir, node))
-    chosen, moment = options.GPUS.value(source), datetime.now(timezone.utc)
+    moment = datetime.now(timezone.utc)
     verdicts = still_holding(
         last,
         max_age=options.MAX_AGE.required(source),
         now=moment,
-        chosen=None if chosen is None or ALL in chosen else chosen,
+        chosen=choices.chosen_gpus(source),
     )
     for verdict in verdicts:
         say_verdict(verdict)

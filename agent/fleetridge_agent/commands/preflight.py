@@ -112,7 +112,7 @@ class _Sweeps:
             NoDeviceError: there is none.
         """
         source = self._context.source
-        unusable, gpus = measurable(choices.device_kind(source), options.GPUS.value(source))
+        unusable, gpus = measurable(choices.device_kind(source), choices.chosen_gpus(source))
         for card, error in unusable:
             yield card, self._handed_in(refused(self._assignment, error, card))
         for number, target in enumerate(gpus, start=1):

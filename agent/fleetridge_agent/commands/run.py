@@ -107,7 +107,7 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    unusable, gpus = measurable(choices.device_kind(context.source), options.GPUS.value(context.source))
+    unusable, gpus = measurable(choices.device_kind(context.source), choices.chosen_gpus(context.source))
     for card, error in unusable:
         yield refused(assignment, error, card)
     launcher = _launcher(context, gpus)

@@ -134,7 +134,7 @@ def _choices(context: Context) -> _Choices:
     view = _view(context, given=_given_peaks(source, sweep_options))
     files = result_files(options.CSV.value(source), options.JSON.value(source))
     node = choices.node_of(source)
-    chosen = targets(kind, options.GPUS.value(source) or _DEFAULT_GPUS)
+    chosen = targets(kind, _DEFAULT_GPUS if options.GPUS.given(source) is None else choices.chosen_gpus(source))
     assignment = Assignment(
         run=start_run("manual", kind, source.environ),
         node=node,

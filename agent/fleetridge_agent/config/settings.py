@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from fleetridge.strict_json import printable_problem
 from fleetridge_agent.errors import UsageError
 
 T = TypeVar("T")
@@ -261,6 +260,8 @@ def plain_text(text: str) -> str:
     Raises:
         ValueError: it is empty or holds control characters.
     """
+    from fleetridge.strict_json import printable_problem  # noqa: PLC0415 # brings a parser with it that `--help` needs not
+
     stripped = text.strip()
     if not stripped:
         raise ValueError("give some text")

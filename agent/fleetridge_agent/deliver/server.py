@@ -1,12 +1,16 @@
 """Where reports go, and who sends them: an address that is safe to send a token to."""
 
+from __future__ import annotations
+
 import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from fleetridge_agent.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
 
 _LOOPBACK_NAME = "localhost"
 
@@ -32,6 +36,8 @@ class Server:
     @property
     def is_loopback(self) -> bool:
         """Whether calls stay on this machine."""
+        import httpx  # noqa: PLC0415 # a server is a value, and only calling it is worth a tenth of a second
+
         return _is_loopback(httpx.URL(self.url).host)
 
 
@@ -42,6 +48,8 @@ def server_at(url: str, *, token: str | None, allow_plain_http: bool = False, ca
     Raises:
         UsageError: not an http or https address, one that holds a password, or a token that would travel in the clear.
     """
+    import httpx  # noqa: PLC0415 # as in `is_loopback`
+
     try:
         parsed = httpx.URL(url.strip().rstrip("/"))
     except httpx.InvalidURL as error:

@@ -18,7 +18,7 @@ from fleetridge.report import Environment, Evidence, Gpu, Regime
 from fleetridge_agent.busy.occupancy import ForeignUse
 from fleetridge_agent.device.product import Fill, Gemm
 from fleetridge_agent.errors import SweepError
-from fleetridge_agent.gpus.targets import DeviceKind
+from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.readings.evidence import Telemetry
 
 Launch = Callable[[], object]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from fleetridge.report import Gpu
 from fleetridge_agent.errors import MigWithoutSliceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.gpus.visible import VISIBLE_DEVICES, chosen_gpu, gpus_without_slice, visible_gpus
-
-ALL = "all"
-
-DeviceKind = Literal["cuda", "cpu"]
+from fleetridge_agent.protocol import DeviceKind
 
 # By address, as NVML and `nvidia-smi` number them; CUDA by itself puts the fastest first.
 _BY_ADDRESS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -63,13 +59,13 @@ class Target:
         return f"{self.gpu.device or 'gpu'} ({self.gpu.uuid or self.gpu.pci_bus_id or self.gpu.number})"
 
 
-def targets(kind: DeviceKind, chosen: Sequence[str], *, but: Collection[Target] = ()) -> tuple[Target, ...]:
+def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, but: Collection[Target] = ()) -> tuple[Target, ...]:
     """
     Devices to measure, each once, in the order asked for.
 
     Args:
         kind: whether to measure the CPU or gpus.
-        chosen: CUDA numbers and UUIDs, or `all`.
+        chosen: CUDA numbers and UUIDs; None for all.
         but: those that are known not to be measurable, and are left out.
 
     Raises:
@@ -78,10 +74,10 @@ def targets(kind: DeviceKind, chosen: Sequence[str], *, but: Collection[Target] 
     if kind == "cpu":
         return (Target("cpu"),)
     there = visible_gpus()
+    if chosen is None:
+        return tuple(Target("cuda", gpu) for gpu in there)
     left_out = {str(target.which) for target in but}
     wanted = [word for word in chosen if word not in left_out]
-    if ALL in wanted:
-        return tuple(Target("cuda", gpu) for gpu in there)
     gpus = [chosen_gpu(there, int(word) if word.isdecimal() else word) for word in wanted]
     return tuple(Target("cuda", gpu) for gpu in dict.fromkeys(gpus))
 
@@ -94,14 +90,14 @@ def measurable(
 
     Args:
         kind: whether to measure the CPU or gpus.
-        chosen: CUDA numbers and UUIDs, or `all`; None for all.
+        chosen: CUDA numbers and UUIDs; None for all.
 
     Raises:
         NoDeviceError: there is no gpu, or not one that was chosen.
     """
     unusable = without_slice(kind, chosen)
     try:
-        gpus = targets(kind, (ALL,) if chosen is None else chosen, but={card for card, _ in unusable})
+        gpus = targets(kind, chosen, but={card for card, _ in unusable})
     except MigWithoutSliceError:
         if not unusable:
             raise
@@ -112,7 +108,7 @@ def measurable(
 def without_slice(kind: DeviceKind, chosen: Sequence[str] | None) -> tuple[tuple[Target, MigWithoutSliceError], ...]:
     """Cards that were chosen, or all where none was, and cannot be measured as they are in MIG mode without a slice."""
     cards = () if kind == "cpu" else gpus_without_slice()
-    wanted = [card for card in cards if chosen is None or ALL in chosen or card.uuid in chosen]
+    wanted = [card for card in cards if chosen is None or card.uuid in chosen]
     return tuple((Target("cuda", card), _without_slice(card)) for card in wanted)
 
 

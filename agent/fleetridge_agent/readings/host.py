@@ -9,12 +9,9 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from fleetridge.quantities import GIB, KIB, MIB
-from fleetridge.report import Node
-from fleetridge.report.identity import DEFAULT_CLUSTER
 
 _CACHE_UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
@@ -163,6 +160,8 @@ def host_readings(host: Host, environ: Mapping[str, str]) -> dict[str, object]:
 
 def cublas_version() -> str | None:
     """Version of the cuBLAS that was installed for torch, None where none was."""
+    from importlib import metadata  # noqa: PLC0415 # takes as long as all else here, and is asked for beside torch only
+
     for name in _CUBLAS_DISTRIBUTIONS:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
@@ -172,14 +171,3 @@ def cublas_version() -> str | None:
 def node_name(environ: Mapping[str, str]) -> str:
     """Name of the node: what Kubernetes says, else the host's own."""
     return environ.get(_NODE_NAME, "").strip() or socket.gethostname()
-
-
-def node_identity(
-    environ: Mapping[str, str],
-    *,
-    cluster: str | None = None,
-    name: str | None = None,
-    labels: Mapping[str, str] | None = None,
-) -> Node:
-    """The node that a report speaks of; what is not given is found out."""
-    return Node(cluster=cluster or DEFAULT_CLUSTER, name=name or node_name(environ), labels=dict(labels or {}))

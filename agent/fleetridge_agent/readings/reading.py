@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound="BaseModel")
 
 _SLICE = re.compile(r"(?P<device>.+?)\s+MIG\s+(?P<profile>\S+)")
 
@@ -63,6 +64,8 @@ def model_of(model: type[Model], values: Mapping[str, object]) -> Model:
 
 
 def _is_taken(model: type[BaseModel], name: str, value: object) -> bool:
+    from pydantic import ValidationError  # noqa: PLC0415 # there already wherever there is a model
+
     try:
         model.model_validate({name: value})
     except ValidationError:

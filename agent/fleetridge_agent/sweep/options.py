@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from fleetridge.report import Method
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge_agent.device.product import Fill
 from fleetridge_agent.protocol import REPS, WARMUP
+
+if TYPE_CHECKING:
+    from fleetridge.report import Method
 
 Mode = Literal["gemm", "bandwidth", "all"]
 Profile = Literal["quick", "standard", "full"]

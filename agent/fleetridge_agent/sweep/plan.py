@@ -17,8 +17,7 @@ from fleetridge.weight_shapes import served_model
 from fleetridge_agent.device.contract import DeviceDescription
 from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
 from fleetridge_agent.errors import UsageError
-from fleetridge_agent.gpus.targets import DeviceKind
-from fleetridge_agent.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP
+from fleetridge_agent.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP, DeviceKind
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from fleetridge_agent.sweep.streams import affordable_bytes, standard_bytes

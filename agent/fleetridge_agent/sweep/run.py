@@ -20,8 +20,9 @@ from fleetridge_agent.busy.occupancy import Watch
 from fleetridge_agent.device.contract import Device, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import AgentError, SweepError, UsageError
-from fleetridge_agent.gpus.targets import DeviceKind, Target
+from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.progress import Progress
+from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.sweep.executor import StepExecutor
 from fleetridge_agent.sweep.options import SweepOptions

@@ -17,8 +17,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.gpus.targets import DeviceKind
-from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_FINALISTS, SEARCH_REPS, SEARCH_REST_S
+from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_FINALISTS, SEARCH_REPS, SEARCH_REST_S, DeviceKind
 from fleetridge_agent.sweep.gemm import MeasuredGemm, measure_in_blocks, require_room, room_bytes
 from fleetridge_agent.sweep.workbench import Call, Workbench
 

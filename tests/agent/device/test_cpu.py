@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge.report import GemmPoint, Report, Run
+from fleetridge.report import GemmPoint, Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.contract import UnsupportedError
 from fleetridge_agent.device.cpu import CpuDevice
 from fleetridge_agent.device.product import Fill, Gemm, Product
-from fleetridge_agent.readings.host import Host, node_identity
+from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.results import SweepResult
@@ -54,7 +54,7 @@ def test_a_cpu_goes_by_its_own_name(cpu: CpuDevice) -> None:
 
 def test_a_sweep_of_a_cpu_makes_a_report_that_the_contract_takes(cpu: CpuDevice, result: SweepResult) -> None:
     """It survives the wire whole, and says that its numbers were made with other options."""
-    report = build_report(result, cpu, run=Run(run_id=uuid7(), kind="manual"), node=node_identity({}))
+    report = build_report(result, cpu, run=Run(run_id=uuid7(), kind="manual"), node=Node(name="n01"))
 
     assert Report.model_validate_json(report.canonical_json()) == report
     assert (report.outcome, report.agent.method) == ("measured", "custom")

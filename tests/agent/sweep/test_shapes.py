@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge_agent.device.product import MEASURED_DTYPES, Product
-from fleetridge_agent.gpus.targets import DeviceKind
+from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.sweep.shapes import reference_gemm
 
 _BF16 = Product("bfloat16")
