@@ -47,12 +47,12 @@ class BaselineRoof(_Part):
 
     @property
     def key(self) -> RoofKey:
-        """By which it is compared."""
+        """Key under which a roof of another report is held against this one."""
         return RoofKey(**{name: getattr(self, name) for name in RoofKey._fields})
 
 
 class BaselineGpu(_Part):
-    """One gpu as it was measured."""
+    """One gpu of a baseline: what it is, under which conditions it was measured (None where unknown), and its roofs."""
 
     uuid: str | None = None
     device: str
@@ -67,12 +67,12 @@ class BaselineGpu(_Part):
 
     @property
     def conditions(self) -> Conditions:
-        """Under which it was measured."""
+        """Conditions that another gpu must share to be held against this one."""
         return Conditions(**{name: getattr(self, name) for name in Conditions.model_fields})
 
 
 class Baseline(_Part):
-    """Gpus of one node at one time."""
+    """Gpus of one node as one check measured them; the form of the file."""
 
     format: Literal["fleetridge-baseline/1"] = "fleetridge-baseline/1"
     saved_at: AwareDatetime

@@ -60,7 +60,7 @@ class MeasuredGpu:
 
 
 def measured_gpu(report: Report) -> MeasuredGpu:
-    """What a measured report says of its gpu."""
+    """What a report of a sweep says of its gpu; without roofs where nothing judged was measured."""
     gpu = report.gpu or Gpu()
     return MeasuredGpu(
         device=device_of(gpu),

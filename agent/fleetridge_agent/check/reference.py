@@ -64,7 +64,7 @@ class ReferenceBands:
 
 
 class Reference(Protocol):
-    """Gives the bands for a gpu."""
+    """Something that gpus are held against, which gives the bands for one of them."""
 
     def for_gpu(self, subject: MeasuredGpu, uuid: str | None) -> ReferenceBands:
         """Bands for this gpu; none where nothing is known that could be held against it."""

@@ -111,7 +111,7 @@ class GpuVerdict(_Kept):
 
     @property
     def identity(self) -> str:
-        """By which two verdicts are of one gpu."""
+        """What two verdicts on one gpu have in common: its UUID, else its PCI address, else its number."""
         return self.uuid or self.pci_bus_id or f"index {self.index}"
 
     @property

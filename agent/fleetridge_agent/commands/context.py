@@ -43,7 +43,7 @@ class Context:
         self.stdout.flush()
 
     def on_progress(self, prefix: str) -> Callable[[Progress], None]:
-        """Shows the steps of a sweep."""
+        """Function that shows each step of a sweep on the progress line, behind this prefix."""
 
         def show(progress: Progress) -> None:
             self.progress.show(f"{prefix}step {progress.step} of {progress.steps}: {progress.text}")

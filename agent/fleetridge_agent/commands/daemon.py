@@ -53,7 +53,7 @@ def daemon(context: Context) -> ExitCode:
         waiting=Spool(context.state_dir).count,
     )
     with daemon_lock(context.state_dir, node):
-        return Loop(cadence, due_file_of(context.state_dir, node), tasks, context.stop).keep()
+        return Loop(cadence, due_file_of(context.state_dir, node), tasks, context.stop).run()
 
 
 def _require_right_settings(context: Context) -> None:

@@ -120,7 +120,7 @@ class _Sweeps:
             yield target, self._one(target)
 
     def again(self, target: Target) -> Report:
-        """One of them once more."""
+        """Report of one gpu that is measured once more; on disk like the first."""
         self._prefix = "once more, "
         return self._one(target)
 

@@ -115,7 +115,7 @@ class Device(Protocol):
         ...
 
     def free_bytes(self) -> int:
-        """Memory that could be allocated now."""
+        """Memory in bytes that could be allocated now."""
         ...
 
     def require_supported(self, gemm: Gemm) -> None:

@@ -43,7 +43,7 @@ _NEVER_ON_CPU = {
 
 
 class CpuDevice:
-    """The cores that this process may use; satisfies `device.Device`."""
+    """The cores that this process may use; satisfies `contract.Device`."""
 
     def __init__(self, host: Host, environ: Mapping[str, str]) -> None:
         self._host = host
@@ -75,7 +75,7 @@ class CpuDevice:
 
     @property
     def telemetry(self) -> None:
-        """A CPU is measured without readings."""
+        """None: a CPU is measured without readings."""
         return
 
     def foreign_use(self) -> ForeignUse:
@@ -83,11 +83,16 @@ class CpuDevice:
         return ForeignUse()
 
     def free_bytes(self) -> int:
-        """Memory that can be taken without hurting others."""
+        """Memory in bytes that can be taken without hurting others; 0 where the kernel does not say."""
         return self._host.free_bytes() or self._host.memory_bytes() or 0
 
     def require_supported(self, gemm: Gemm) -> None:
-        """See that the CPU has units for a product."""
+        """
+        See that torch multiplies so on a CPU, and not by way of another dtype.
+
+        Raises:
+            UnsupportedError: it does not.
+        """
         if gemm.product.dtype in _NEVER_ON_CPU:
             raise UnsupportedError(_NEVER_ON_CPU[gemm.product.dtype])
 
@@ -114,11 +119,21 @@ class CpuDevice:
         yield launches
 
     def copies(self, gemm: Gemm, fill: Fill, count: int) -> AbstractContextManager[Copies]:
-        """None: calls are timed one by one."""
+        """
+        Refuse: calls are timed one by one.
+
+        Raises:
+            UnsupportedError: always.
+        """
         raise UnsupportedError(f"a CPU replays no batches, so {count} copies of {gemm} ({fill.kind}) serve nothing")
 
     def links(self, buffer_bytes: int) -> AbstractContextManager[Mapping[str, Launch]]:
-        """None: a CPU works in the host's memory."""
+        """
+        Refuse: a CPU works in the host's memory.
+
+        Raises:
+            UnsupportedError: always.
+        """
         raise UnsupportedError(f"a CPU has no link over which to copy {buffer_bytes} bytes")
 
     def run(self, launch: Launch, calls: int) -> None:

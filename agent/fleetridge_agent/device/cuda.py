@@ -69,7 +69,7 @@ def open_cuda(gpu: CudaGpu, nvml: Nvml | None, host: Host, environ: Mapping[str,
 
 
 class CudaDevice:
-    """One gpu, on the current CUDA device of this process; satisfies `device.Device`."""
+    """One gpu, on the current CUDA device of this process; satisfies `contract.Device`."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class CudaDevice:
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """Readings by NVML."""
+        """Readings by NVML, None where it does not know this gpu."""
         return self._telemetry
 
     def foreign_use(self) -> ForeignUse:

@@ -104,7 +104,7 @@ class GemmOperands:
 
 
 def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
-    """Allocate and fill the operands of a product."""
+    """Operands of a product, allocated and filled on a device: a [M,K] and b [N,K], which is multiplied transposed."""
     generator = torch.Generator(device).manual_seed(fill.seed)
     a = _filled((gemm.m, gemm.k), gemm.product.dtype, fill, generator)
     b = _filled((gemm.n, gemm.k), gemm.product.dtype, fill, generator)
@@ -254,7 +254,7 @@ def _is_written(product: torch.Tensor) -> bool:
 
 @contextmanager
 def device_errors() -> Iterator[None]:
-    """Raise torch's errors as those of `device.py`; anything else that goes wrong is left as it is."""
+    """Raise torch's errors as those of `device.contract`; anything else that goes wrong is left as it is."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -262,7 +262,7 @@ def device_errors() -> Iterator[None]:
 
 
 def sweep_error_of(error: RuntimeError | MemoryError) -> SweepError:
-    """What an error of torch means for a sweep."""
+    """Error of the sweep that one of torch amounts to: of this shape, of this way to multiply, or of the device."""
     text = str(error)
     if isinstance(error, MemoryError) or any(mark in text for mark in _MEMORY_MARKS):
         return OutOfDeviceMemoryError(f"out of memory: {_first_line(text)}")

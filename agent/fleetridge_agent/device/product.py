@@ -68,13 +68,13 @@ class Product:
 
     @property
     def format(self) -> Dtype:
-        """Element sizes of inputs and output."""
+        """Dtype with the element sizes in bytes of inputs and output."""
         dtype = dtype_named(self.dtype)
         return dtype if self.out_dtype is None else dtype.with_output(self.out_dtype)
 
     @property
     def output(self) -> str:
-        """Element of the output."""
+        """Dtype of an element of the output."""
         return self.format.output
 
     @property
@@ -99,7 +99,7 @@ class Gemm:
 
     @property
     def bytes(self) -> int:
-        """Memory that inputs and output take together."""
+        """Memory in bytes that inputs and output take together."""
         sizes = self.product.format
         return int(gemm_bytes(self.m, self.k, self.n, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes))
 

@@ -42,7 +42,7 @@ FailureKind = Literal["name", "tls", "proxy", "timeout", "connection"]
 
 
 class Facts(BaseModel):
-    """Base of the facts of one child."""
+    """Base of what one child says, as JSON on its standard output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -106,7 +106,7 @@ class TorchFacts(Facts):
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Why there was no answer at all."""
+    """Why a server gave no answer at all: a word by which the remedy is found, and what the library said."""
 
     kind: FailureKind
     cause: str
@@ -193,7 +193,7 @@ def _last_line(errors: bytes) -> str:
 
 
 def nvml_facts(library: Any = None) -> NvmlFacts:  # noqa: ANN401 # a module
-    """What NVML says of driver and cards."""
+    """What NVML says of driver and cards; `trouble` where it cannot be used."""
     try:
         nvml = open_nvml(library)
     except NvmlError as error:
@@ -202,7 +202,7 @@ def nvml_facts(library: Any = None) -> NvmlFacts:  # noqa: ANN401 # a module
 
 
 def cuda_facts(library: Any = None) -> CudaFacts:  # noqa: ANN401 # a C library
-    """What CUDA's driver library says."""
+    """What CUDA's driver library says; `trouble` where it shows no gpu."""
     newest = _newest_cuda(library)
     try:
         gpus = cuda_gpus() if library is None else cuda_gpus(library)
@@ -212,7 +212,7 @@ def cuda_facts(library: Any = None) -> CudaFacts:  # noqa: ANN401 # a C library
 
 
 def torch_facts() -> TorchFacts:
-    """What torch says of its build."""
+    """What torch says of its build; `trouble` where it cannot be imported, whatever the cause."""
     try:
         import torch  # noqa: PLC0415 # only where it is asked for
     except Exception as error:  # noqa: BLE001 # a broken installation raises whatever it likes

@@ -219,7 +219,7 @@ class ComparedPeak:
 
 
 def pi_peak_of(device: str, dtype: str, given: GivenPeaks) -> ComparedPeak:
-    """Compute peak of a device for a dtype, in TFLOP/s."""
+    """Published dense peak of a device for a dtype in TFLOP/s, or the one that the user gave."""
     if given.pi_tflops is not None:
         return ComparedPeak(given.pi_tflops, "given with --peak-tflops")
     peak = peaks.published_pi(device, dtype)
@@ -227,7 +227,7 @@ def pi_peak_of(device: str, dtype: str, given: GivenPeaks) -> ComparedPeak:
 
 
 def beta_peak_of(device: str, given: GivenPeaks) -> ComparedPeak:
-    """Memory bandwidth of a device, in GB/s."""
+    """Published memory bandwidth of a device in GB/s, or the one that the user gave."""
     if given.beta_gbps is not None:
         return ComparedPeak(given.beta_gbps, "given with --peak-gbps")
     peak = peaks.published_beta(device)

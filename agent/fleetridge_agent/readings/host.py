@@ -55,7 +55,7 @@ class Host:
         return cores if quota is None else max(1, min(cores, int(quota)))
 
     def memory_bytes(self) -> int | None:
-        """Memory of the whole host."""
+        """Memory of the whole host in bytes."""
         return self._meminfo("MemTotal")
 
     def free_bytes(self) -> int | None:
@@ -64,7 +64,7 @@ class Host:
         return min((reading for reading in readings if reading is not None), default=None)
 
     def cache_bytes(self) -> int | None:
-        """Last-level caches of all CPUs together."""
+        """Last-level caches of all CPUs together, in bytes."""
         caches = {cache for cache in self._caches() if cache is not None}
         if not caches:
             return None

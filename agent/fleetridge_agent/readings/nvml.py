@@ -91,7 +91,7 @@ class NvmlGpu:
 
     @property
     def pci_bus_id(self) -> str | None:
-        """PCI address of the card."""
+        """PCI address of the card in one spelling, "0000:3b:00.0"; None where it has none."""
         info = self.read_card("nvmlDeviceGetPciInfo")
         return canonical_bus_id(text(reading(lambda: info.busId)))
 
@@ -130,7 +130,7 @@ class Nvml:
 
     @property
     def driver(self) -> str | None:
-        """Version of the driver."""
+        """Version of the driver, None where it does not say."""
         return text(reading(self._library.nvmlSystemGetDriverVersion))
 
     def cards(self) -> tuple[NvmlGpu, ...]:

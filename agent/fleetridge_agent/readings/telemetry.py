@@ -59,7 +59,7 @@ _PROCESS_LISTS = (
 
 
 class NvmlTelemetry:
-    """Readings of one gpu while it works; satisfies `device.Telemetry`."""
+    """Readings of one gpu while it works; satisfies `evidence.Telemetry`."""
 
     def __init__(self, gpu: NvmlGpu) -> None:
         self._gpu = gpu

@@ -115,12 +115,12 @@ def attempt_of(text: str) -> Attempt:
 
 
 def result_text(result: AttemptResult) -> str:
-    """An answer as one line."""
+    """A result as one line of JSON."""
     return _RESULT.dump_json(result).decode() + "\n"
 
 
 def result_of(content: bytes) -> AttemptResult | None:
-    """The answer that a process wrote, None where it wrote none."""
+    """The result that a process wrote, None where it wrote none."""
     try:
         return _RESULT.validate_json(content)
     except ValueError:

@@ -112,7 +112,7 @@ class DueFile:
 
 
 def due_file_of(state_dir: Path, node: str) -> DueFile:
-    """File of a node."""
+    """File in the state directory that keeps when a node's next round is due."""
     return DueFile(state_dir / "rounds" / f"{file_name_of(node)}.json")
 
 
@@ -148,7 +148,7 @@ def seconds_until(timestamp: Timestamp, now: Timestamp) -> float:
 
 
 def timestamp_now() -> Timestamp:
-    """This moment on this host."""
+    """The present by the clocks of this host."""
     return Timestamp(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), _boot())
 
 

@@ -84,7 +84,7 @@ class Loop:
         self._share = share
         self._redelivery: Redelivery = redelivery(now(), share=share())
 
-    def keep(self) -> ExitCode:
+    def run(self) -> ExitCode:
         """Keep rounds until the end is asked for, or until this process has lost its gpus for good."""
         due = first_due(self._due_file.due(), self._now(), self._cadence)
         self._due_file.keep(due)

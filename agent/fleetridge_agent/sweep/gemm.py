@@ -122,7 +122,7 @@ def require_room(bench: Workbench, needed_bytes: int) -> None:
 
 
 def room_bytes(bench: Workbench) -> int:
-    """Memory that operands may take."""
+    """Memory in bytes that operands may take: a share of what is free, as the rest is somebody else's."""
     return int(bench.device.free_bytes() * MEMORY_SHARE)
 
 

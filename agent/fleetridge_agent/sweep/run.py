@@ -147,7 +147,7 @@ class _Sweep:
         self._executor = StepExecutor(Workbench(device, options.fill, plan.pace, self._evidence, watch))
 
     def result(self, on_progress: Callable[[Progress], None], *, is_contended: bool) -> SweepResult:
-        """Take all steps, or as many as can be taken."""
+        """Take all steps, or as many as can be taken; what breaks is in the result, not raised."""
         measured_from = datetime.now(timezone.utc)
         failure = self._failure_of_all_steps(on_progress)
         # Whatever held on to operands is gone with the error that ended the sweep; whoever comes needs the memory.

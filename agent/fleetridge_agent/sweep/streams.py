@@ -81,7 +81,7 @@ def measure_streams(bench: Workbench, buffer_bytes: int) -> MeasuredStreams:
 
 
 def measure_read(bench: Workbench, buffer_bytes: int, *, looks: Sequence[int]) -> MeasuredStream:
-    """Measure the judged kernel alone."""
+    """Measure the judged kernel alone, over three buffers of so many bytes; as a rate in GB/s."""
     with bench.device.streams(buffer_bytes, bench.fill) as launches:
         (read,) = _in_blocks(bench, {READ_STREAM: launches[READ_STREAM]}, buffer_bytes, looks)
     return read
@@ -107,7 +107,7 @@ def standard_bytes(description: DeviceDescription) -> int:
 
 
 def affordable_bytes(free_bytes: int) -> int:
-    """Largest size that leaves memory to others."""
+    """Largest size of one buffer in bytes that leaves memory to others, in whole MiB."""
     return max(1, int(free_bytes * _SHARE_OF_FREE) // MIB) * MIB
 
 

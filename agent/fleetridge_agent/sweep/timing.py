@@ -68,7 +68,7 @@ class BlockTiming:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Ends of an interval around a median."""
+    """Ends of an interval around a median, or around the mean of unbroken load, in the unit of the values."""
 
     low: float
     high: float

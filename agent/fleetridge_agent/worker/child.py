@@ -76,7 +76,7 @@ class Parent:
         return line
 
     def tell(self, line: bytes) -> None:
-        """Say a line; nobody may listen any more."""
+        """Say a line; one to which nobody listens any more is lost."""
         with suppress(BrokenPipeError):
             while line:
                 line = line[os.write(self._told, line) :]

@@ -55,7 +55,7 @@ class _Message(BaseModel):
 
 
 class StepStarted(_Message):
-    """What the worker is about to do."""
+    """The worker is about to take a step of its sweep."""
 
     kind: Literal["step"] = "step"
     progress: Progress

@@ -55,7 +55,7 @@ class Day:
         tasks = Tasks(measure=self._measure(stop), flush=self._flush, waiting=lambda: self.spooled)
         cadence = Cadence(self.every_s, self.offset_s)
         due_file = due_file_of(self.state_dir, "n1")
-        return Loop(cadence, due_file, tasks, stop, now=lambda: self.now, share=lambda: 0.5).keep()
+        return Loop(cadence, due_file, tasks, stop, now=lambda: self.now, share=lambda: 0.5).run()
 
     @property
     def elapsed_s(self) -> float:
@@ -233,7 +233,7 @@ def test_a_round_that_takes_its_daemon_down_is_not_begun_again_at_once(tmp_path:
     tasks = Tasks(measure=power_cut, flush=lambda: None, waiting=lambda: 0)
     loop = Loop(Cadence(DAY_S, 0.0), due_file_of(tmp_path, "n1"), tasks, Stop(), now=lambda: START)
     with pytest.raises(PowerCutError):
-        loop.keep()
+        loop.run()
     kept = due_file_of(tmp_path, "n1").due()
 
     assert kept is not None
