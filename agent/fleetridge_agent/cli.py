@@ -24,7 +24,7 @@ from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Setting, Source, add_all
 from fleetridge_agent.config.variables import unknown_variables
-from fleetridge_agent.errors import AgentError, ExitCode, UsageError
+from fleetridge_agent.errors import AgentError, CheckCode, ExitCode, UsageError
 from fleetridge_agent.log import LogFormat, configure, strays_logged
 from fleetridge_agent.stop import stopping_on_signals
 
@@ -35,9 +35,6 @@ Command = Callable[[Context], int]
 _PROGRAM = "fleetridge-agent"
 
 _CHECK_COMMAND, _DAEMON_COMMAND = "check", "daemon"
-
-# What a check ends with where it cannot say how the node is (`commands.check.CheckCode`).
-_UNKNOWN = 2
 
 _EXIT_CODES = (
     "Exit codes: 0 done (also when reports wait in the spool), 1 failed, 2 called wrongly, 3 no device, 4 skipped, "
@@ -66,7 +63,7 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
             source = Source(_parser().parse_args(arguments), os.environ)
             command: str = source.options.command
             if command == _CHECK_COMMAND:
-                failed = _UNKNOWN  # 1 would accuse the node of what went wrong here
+                failed = CheckCode.UNKNOWN  # 1 would accuse the node of what went wrong here
             return _ended(source, carry_out or _loaded(command), failed=failed, is_endless=command == _DAEMON_COMMAND)
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
@@ -88,13 +85,13 @@ def _asks_for_check(arguments: Sequence[str] | None) -> bool:
     return [*(sys.argv[1:] if arguments is None else arguments)][:1] == [_CHECK_COMMAND]
 
 
-def _wrongly_called_check(error: AgentError) -> int:
+def _wrongly_called_check(error: AgentError) -> CheckCode:
     """A check that cannot even begin still owes whoever reads its standard output a line."""
     from fleetridge_agent.check.verdict import verdict_line  # noqa: PLC0415 # of one command
 
     with suppress(BrokenPipeError):
         print(verdict_line((), trouble=error.reason), flush=True)
-    return _UNKNOWN
+    return CheckCode.UNKNOWN
 
 
 def _open_streams() -> None:

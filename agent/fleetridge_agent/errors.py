@@ -32,6 +32,14 @@ class ExitCode(IntEnum):
     DEAD_LETTERED = 5
 
 
+class CheckCode(IntEnum):
+    """What a check ends with, as node-problem-detector reads it; whatever else a program ends with is unknown too."""
+
+    OK = 0
+    DEGRADED = 1
+    UNKNOWN = 2
+
+
 class AgentError(Exception):
     """
     Base of all errors that the agent expects; the message is a sentence that names the remedy.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from datetime import datetime, timezone
-from enum import IntEnum
 from pathlib import Path
 
 from fleetridge_agent.check.verdict import (
@@ -20,17 +19,9 @@ from fleetridge_agent.check.verdict import (
 )
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
-from fleetridge_agent.errors import AgentError, UsageError
+from fleetridge_agent.errors import AgentError, CheckCode, UsageError
 
 log = logging.getLogger(__name__)
-
-
-class CheckCode(IntEnum):
-    """What a check ends with, as node-problem-detector reads it; whatever else a program ends with is unknown too."""
-
-    OK = 0
-    DEGRADED = 1
-    UNKNOWN = 2
 
 
 _CODE: dict[State, CheckCode] = {

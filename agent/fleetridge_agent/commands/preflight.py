@@ -57,7 +57,9 @@ def checked(context: Context) -> State:
     sweeps = _Sweeps(context, plan.assignment, outbox)
     try:
         state = (
-            _held_up(context, plan, sweeps) if plan.save_to is None else _baseline_made(context, plan.save_to, sweeps)
+            _state_of_node(context, plan, sweeps)
+            if plan.save_to is None
+            else _baseline_made(context, plan.save_to, sweeps)
         )
     except NoDeviceError as error:
         outbox.add(refused(plan.assignment, error).report)
@@ -135,14 +137,14 @@ class _Sweeps:
         self._context.on_progress(self._prefix)(progress)
 
 
-def _held_up(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
-    reference = _yardstick(context, plan)
+def _state_of_node(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
+    reference = _reference(context, plan)
     verdicts = tuple(_verdict(context, target, report, reference, sweeps) for target, report in sweeps.all())
     _keep(context, plan, verdicts)
     return say_state(context.emit, verdicts)
 
 
-def _yardstick(context: Context, plan: _Plan) -> Reference:
+def _reference(context: Context, plan: _Plan) -> Reference:
     if plan.baseline is None:
         return fleet_reference(plan.server, context.state_dir)
     tolerance = options.TOLERANCE.required(context.source)

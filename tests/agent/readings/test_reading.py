@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Environment
-from fleetridge_agent.readings.reading import count, model_of, number, reading, switch, text
+from fleetridge_agent.readings.reading import (
+    canonical_bus_id,
+    count,
+    model_of,
+    number,
+    reading,
+    switch,
+    text,
+    without_profile,
+)
 
 
 def _raising(error: Exception) -> Any:
@@ -62,3 +71,37 @@ def test_one_bad_reading_costs_nothing_but_itself() -> None:
     environment = model_of(Environment, {"driver": "580\x00", "vbios": "96.00", "power_limit_w": float("inf")})
 
     assert (environment.driver, environment.vbios, environment.power_limit_w) == (None, "96.00", None)
+
+
+def test_a_slice_is_told_from_its_card() -> None:
+    """The profile goes to a field of its own, so that both have the device's name."""
+    assert without_profile("NVIDIA A100-SXM4-40GB MIG 1g.5gb") == ("NVIDIA A100-SXM4-40GB", "1g.5gb")
+
+
+def test_a_profile_with_its_extras_is_kept_whole() -> None:
+    """Media engines are part of the profile."""
+    assert without_profile("NVIDIA H100 NVL MIG 1g.12gb+me") == ("NVIDIA H100 NVL", "1g.12gb+me")
+
+
+def test_a_whole_card_keeps_its_name() -> None:
+    """No name and an empty one stay what they are."""
+    assert without_profile("NVIDIA H200") == ("NVIDIA H200", None)
+    assert without_profile("") == ("", None)
+    assert without_profile(None) == (None, None)
+
+
+@pytest.mark.parametrize("spelling", ["00000000:3B:00.0", "0000:3b:00.0", "3B:00.0", "3b:0", " 0000:3B:00.0 "])
+def test_spellings_of_one_address_are_one(spelling: str) -> None:
+    """CUDA, NVML and people write it differently."""
+    assert canonical_bus_id(spelling) == "0000:3b:00.0"
+
+
+def test_addresses_in_a_large_domain_keep_it() -> None:
+    """Machines with many host bridges and clouds have domains above 0."""
+    assert canonical_bus_id("00010000:01:00.0") == "10000:01:00.0"
+
+
+@pytest.mark.parametrize("other", [None, "", "N/A", "GPU-1", "0000:3b"])
+def test_what_is_no_address_is_none(other: str | None) -> None:
+    """Nothing is guessed."""
+    assert canonical_bus_id(other) is None
