@@ -148,7 +148,7 @@ def _table(found: Sequence[Startup]) -> str:
         Column("before", "s"),
         Column("of before"),
         Column("modules"),
-        Column("of them", align="left"),
+        Column("heavy ones", align="left"),
     )
     rows = [
         (
@@ -162,7 +162,7 @@ def _table(found: Sequence[Startup]) -> str:
         )
         for one in found
     ]
-    return text_table(columns, rows, width=140)
+    return text_table(columns, rows, width=180)
 
 
 def main() -> int:
