@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TypeVar
 
-from fleetridge_agent.commands.doctor import settings_seen
 from fleetridge_agent.config import options
+from fleetridge_agent.config.effective import settings_seen
 from fleetridge_agent.config.settings import Source
 from fleetridge_agent.deliver.server import Server
 from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NoFactsError, NvmlFacts, ServerFacts, TorchFacts

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from fleetridge_agent.commands import doctor as doctor_room
-from fleetridge_agent.commands.doctor import foreign_variables, masked
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, ServerFacts, TorchFacts
 from support.agent_commands import AgentNode, Ended
 from support.nodes import CARDS, WELL_SERVER
@@ -101,33 +100,3 @@ def test_the_doctor_itself_never_imports_torch(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "What stands in the way" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("https://f.example", "https://f.example"),
-        ("https://me:hunter2@f.example/x", "https://***@f.example/x"),
-        ("https://me@f.example", "https://***@f.example"),
-        ("http://me:p%40ss@word@proxy:3128", "http://***@proxy:3128"),
-        ("rack=r1,owner=me@f.example", "rack=r1,owner=me@f.example"),
-    ],
-)
-def test_users_and_passwords_of_addresses_are_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
-
-
-def test_a_proxy_without_a_scheme_is_masked_too() -> None:
-    (found,) = foreign_variables({"HTTP_PROXY": "me:hunter2@proxy:3128"})
-
-    assert (found.name, found.value) == ("HTTP_PROXY", "http://***@proxy:3128")
-
-
-def test_the_lower_case_spelling_wins_as_it_does_in_httpx() -> None:
-    (found,) = foreign_variables({"HTTPS_PROXY": "http://a", "https_proxy": "http://b"})
-
-    assert (found.value, found.origin) == ("http://b", "https_proxy")
-
-
-def test_what_is_not_set_is_not_shown() -> None:
-    assert foreign_variables({"HTTPS_PROXY": "", "PATH": "/bin"}) == ()
