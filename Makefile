@@ -3,7 +3,7 @@
 PYTHON ?= python3
 TORCH_INDEX_URL ?=
 ARGS ?=
-BENCHES := crossed_files reasons evaluation_cost reading verdicts pages footprint delivery
+BENCHES := startup crossed_files reasons evaluation_cost reading verdicts pages footprint delivery
 
 VENV := .venv
 RUN := $(VENV)/bin/python

@@ -21,29 +21,26 @@ from pathlib import Path
 
 import torch
 
-from fleetridge.report import Report, Run
+from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.device.contract import DeviceFaultError, Fill, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.cuda_device import CudaDevice
-from fleetridge_agent.device.opening import nvml_or_none, open_device, visible_gpus
-from fleetridge_agent.device.output_check import require_right
-from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
-from fleetridge_agent.device.torch_kernels import gemm_operands
+from fleetridge_agent.busy.occupancy import Watch
+from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.device.cuda import CudaDevice
+from fleetridge_agent.device.kernels import gemm_operands, require_right
+from fleetridge_agent.device.opening import open_device
+from fleetridge_agent.device.product import MEASURED_DTYPES, Fill, Gemm, Product, products_of
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.measure.evidence import EvidenceLog
-from fleetridge_agent.measure.pace import Pace
-from fleetridge_agent.measure.protocol import REPS, WARMUP
-from fleetridge_agent.measure.reference_shapes import reference_gemm
-from fleetridge_agent.measure.report_builder import build_report
-from fleetridge_agent.measure.stream import measure_streams
-from fleetridge_agent.measure.sweep import run_sweep
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.measure.timing import timing_of
-from fleetridge_agent.measure.watch import Watch
-from fleetridge_agent.measure.workbench import Call, Workbench
-from fleetridge_agent.node.environment import node_identity
-from fleetridge_agent.node.host import Host
-from fleetridge_agent.node.roster import node_roster
+from fleetridge_agent.gpus.visible import node_roster, nvml_or_none, visible_gpus
+from fleetridge_agent.protocol import REPS, WARMUP
+from fleetridge_agent.readings.evidence import EvidenceLog
+from fleetridge_agent.readings.host import Host, node_name
+from fleetridge_agent.sweep.options import SweepOptions
+from fleetridge_agent.sweep.report import build_report
+from fleetridge_agent.sweep.run import run_sweep
+from fleetridge_agent.sweep.shapes import reference_gemm
+from fleetridge_agent.sweep.streams import measure_streams
+from fleetridge_agent.sweep.timing import timing_of
+from fleetridge_agent.sweep.workbench import Call, Pace, Workbench
 
 _FILL = Fill()
 _PACE = Pace(warmup=WARMUP, reps=REPS, budget_ms=2000.0)
@@ -264,7 +261,7 @@ def _a_standard_sweep_reports(device: CudaDevice) -> str:
     result = run_sweep(device, options)
     took_s = time.perf_counter() - start
     run = Run(run_id=uuid7(), kind="manual")
-    report = build_report(result, device, run=run, node=node_identity(os.environ))
+    report = build_report(result, device, run=run, node=Node(name=node_name(os.environ)))
     sent = report.canonical_json()
     if report.outcome != "measured" or Report.model_validate_json(sent) != report:
         raise AssertionError(f"{report.outcome} {report.reason} {report.detail}")

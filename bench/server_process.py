@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import psycopg
-from fleetridge_server.store.evaluations import last_evaluations
 from processes import cpu_s, own_cpu_s, parent_of
 
 from fleetridge_server.evaluating.evaluator import Evaluator

@@ -14,22 +14,17 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 import fleetridge
-from fleetridge_agent.checking.verdict_line import verdict_line
-from fleetridge_agent.commands.check import CheckCode, check
+from fleetridge_agent import commands
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.daemon import daemon
-from fleetridge_agent.commands.doctor import doctor
-from fleetridge_agent.commands.flush import flush
-from fleetridge_agent.commands.run import run
-from fleetridge_agent.commands.sweep import sweep
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Setting, Source, add_all
 from fleetridge_agent.config.variables import unknown_variables
-from fleetridge_agent.errors import AgentError, ExitCode, UsageError
+from fleetridge_agent.errors import AgentError, CheckCode, ExitCode, UsageError
 from fleetridge_agent.log import LogFormat, configure, strays_logged
 from fleetridge_agent.stop import stopping_on_signals
 
@@ -38,6 +33,8 @@ log = logging.getLogger(__name__)
 Command = Callable[[Context], int]
 
 _PROGRAM = "fleetridge-agent"
+
+_CHECK_COMMAND, _DAEMON_COMMAND = "check", "daemon"
 
 _EXIT_CODES = (
     "Exit codes: 0 done (also when reports wait in the spool), 1 failed, 2 called wrongly, 3 no device, 4 skipped, "
@@ -52,6 +49,8 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
     """
     Run one command; its exit code.
 
+    A command is imported once it is called for: what it measures, prints and sends with takes most of a second.
+
     Args:
         arguments: of the command line, by default this process's own.
         carry_out: what to do with the settings that they give, in place of the command that they name.
@@ -62,10 +61,10 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
     try:
         with strays_logged():
             source = Source(_parser().parse_args(arguments), os.environ)
-            command: Command = carry_out or source.options.command
-            if command is check:
+            command: str = source.options.command
+            if command == _CHECK_COMMAND:
                 failed = CheckCode.UNKNOWN  # 1 would accuse the node of what went wrong here
-            return _ended(source, command, failed=failed)
+            return _ended(source, carry_out or _loaded(command), failed=failed, is_endless=command == _DAEMON_COMMAND)
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
         return _wrongly_called_check(error) if _asks_for_check(arguments) else error.exit_code
@@ -83,11 +82,13 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
 
 def _asks_for_check(arguments: Sequence[str] | None) -> bool:
     """Whether the command is `check`, also where its options cannot be read."""
-    return [*(sys.argv[1:] if arguments is None else arguments)][:1] == ["check"]
+    return [*(sys.argv[1:] if arguments is None else arguments)][:1] == [_CHECK_COMMAND]
 
 
 def _wrongly_called_check(error: AgentError) -> CheckCode:
     """A check that cannot even begin still owes whoever reads its standard output a line."""
+    from fleetridge_agent.check.verdict import verdict_line  # noqa: PLC0415 # of one command
+
     with suppress(BrokenPipeError):
         print(verdict_line((), trouble=error.reason), flush=True)
     return CheckCode.UNKNOWN
@@ -110,8 +111,14 @@ def _early_log_format(arguments: Sequence[str] | None) -> LogFormat:
         return "auto"
 
 
-def _ended(source: Source, command: Command, *, failed: int) -> int:
-    """Run the command until it ends or is ended by a signal."""
+def _loaded(command: str) -> Command:
+    """A command by its name, which is that of its module too."""
+    function: Command = getattr(import_module(f"{commands.__name__}.{command}"), command)
+    return function
+
+
+def _ended(source: Source, command: Command, *, failed: int, is_endless: bool) -> int:
+    """Run the command until it ends or is ended by a signal, which is how an endless one ends as it should."""
     progress = configure(sys.stderr, log_format=options.LOG_FORMAT.required(source), environ=source.environ)
     for variable in unknown_variables(source.environ):
         log.warning("%s", variable)
@@ -127,8 +134,7 @@ def _ended(source: Source, command: Command, *, failed: int) -> int:
         )
         code = command(context)
         progress.clear()
-    # A signal is how a daemon ends; anything else has then not done what it was asked for.
-    is_cut_short = stop.is_asked and command is not daemon
+    is_cut_short = stop.is_asked and not is_endless
     return failed if is_cut_short and code == ExitCode.DONE else code
 
 
@@ -142,17 +148,14 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=_PROGRAM, description="Measures the roofline of the gpus of this node.", epilog=_EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {fleetridge.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add(commands, "sweep", sweep, "measure here and print", _SWEEP)
-    _add(commands, "run", run, "measure every gpu of the node and deliver the reports", _RUN)
-    _add(commands, "daemon", daemon, "measure every gpu of the node again and again, whenever it is idle", _DAEMON)
-    _add(commands, "flush", flush, "deliver what earlier runs left behind", _FLUSH)
-    _add(
-        commands, "check", check, "say in one line whether the gpus are as fast as they should be", _CHECK
-    ).epilog = _EXIT_CODES_OF_CHECK
-    examining = _add(
-        commands, "doctor", doctor, "say what stands in the way of measuring and delivering, and what to do", _DOCTOR
-    )
+    named = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add(named, "sweep", "measure here and print", _SWEEP)
+    _add(named, "run", "measure every gpu of the node and deliver the reports", _RUN)
+    _add(named, _DAEMON_COMMAND, "measure every gpu of the node again and again, whenever it is idle", _DAEMON)
+    _add(named, "flush", "deliver what earlier runs left behind", _FLUSH)
+    checking = _add(named, _CHECK_COMMAND, "say in one line whether the gpus are as fast as they should be", _CHECK)
+    checking.epilog = _EXIT_CODES_OF_CHECK
+    examining = _add(named, "doctor", "say what stands in the way of measuring and delivering, and what to do", _DOCTOR)
     examining.epilog = _EXIT_CODES_OF_DOCTOR
     examining.add_argument("--json", dest="as_json", action="store_true", help="Print one JSON object instead of text.")
     return parser
@@ -196,14 +199,13 @@ _DOCTOR: _Groups = (
 
 
 def _add(
-    commands: argparse._SubParsersAction[_Parser],
+    named: argparse._SubParsersAction[_Parser],
     name: str,
-    command: Command,
     summary: str,
     groups: _Groups,
 ) -> _Parser:
-    parser = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.", epilog=_EXIT_CODES)
-    parser.set_defaults(command=command)
+    parser = named.add_parser(name, help=summary, description=f"{summary.capitalize()}.", epilog=_EXIT_CODES)
+    parser.set_defaults(command=name)
     for title, settings in groups:
         add_all(parser, title, settings)
     return parser

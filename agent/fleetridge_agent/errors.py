@@ -15,8 +15,10 @@ Errors of the agent, each with the exit code that it ends the program with.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from fleetridge.report import Evidence
+if TYPE_CHECKING:
+    from fleetridge.report import Evidence  # the models of a report take longer to import than most commands
 
 
 class ExitCode(IntEnum):
@@ -28,6 +30,14 @@ class ExitCode(IntEnum):
     NO_DEVICE = 3
     SKIPPED = 4
     DEAD_LETTERED = 5
+
+
+class CheckCode(IntEnum):
+    """What a check ends with, as node-problem-detector reads it; whatever else a program ends with is unknown too."""
+
+    OK = 0
+    DEGRADED = 1
+    UNKNOWN = 2
 
 
 class AgentError(Exception):

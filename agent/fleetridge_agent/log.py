@@ -1,15 +1,13 @@
 """
-Progress and logs, on stderr only: results alone go to stdout.
+Logs, on stderr only: results alone go to stdout.
 
-People at a terminal get a progress line that rewrites itself and sentences; pods get one JSON object a line, also where
-it was not us who had something to say.
+People get sentences; pods get one JSON object a line, also where it was not us who had something to say.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import shutil
 import sys
 import threading
 import warnings
@@ -18,7 +16,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Literal, TextIO
 
-from fleetridge.terminal_text import shortened, visible
+from fleetridge.terminal_text import visible
+from fleetridge_agent.progress import ProgressLine
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -27,36 +26,8 @@ LOGGER = "fleetridge_agent"
 # Kubernetes gives it to every container ("Accessing the API from a Pod").
 _IN_POD = "KUBERNETES_SERVICE_HOST"
 
-# Back to the start of the line and erase it (ECMA-48); sent to terminals only.
-_CLEAR_LINE = "\r\x1b[K"
-
 _COLOUR_OF_LEVEL = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 _COLOUR_END = "\x1b[0m"
-
-
-class ProgressLine:
-    """One line at the bottom of a terminal that says what is going on; nothing at all anywhere else."""
-
-    def __init__(self, stream: TextIO, *, enabled: bool) -> None:
-        self._stream = stream
-        self._enabled = enabled
-        self._is_shown = False
-
-    def show(self, text: str) -> None:
-        """Put a text in place of the last one."""
-        if not self._enabled:
-            return
-        room = shutil.get_terminal_size().columns - 1
-        self._stream.write(_CLEAR_LINE + shortened(visible(text), room))
-        self._stream.flush()
-        self._is_shown = True
-
-    def clear(self) -> None:
-        """Take the line away, before something else is written."""
-        if self._is_shown:
-            self._stream.write(_CLEAR_LINE)
-            self._stream.flush()
-            self._is_shown = False
 
 
 def configure(stream: TextIO, *, log_format: LogFormat, environ: Mapping[str, str]) -> ProgressLine:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+# Cluster of a node that names none.
+DEFAULT_CLUSTER = "default"
+
 # NVIDIA's drivers call one product "Tesla V100…", "NVIDIA V100…" or plain "V100…" depending on their age. Only
 # brands that add nothing to the model stand here: Quadro, RTX, GTX and TITAN are part of a product's name.
 _VENDOR = "NVIDIA "

@@ -19,6 +19,10 @@ _SIGNIFICANT_DIGITS = 3
 _LARGEST_PLAIN = 1e7
 _SMALLEST_PLAIN = 1e-4
 
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
 _MINUTE_S = 60
 _HOUR_S = 60 * _MINUTE_S
 _DAY_S = 24 * _HOUR_S
@@ -26,7 +30,7 @@ _DAY_S = 24 * _HOUR_S
 _LONG_AGO_D = 10
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_BINARY_STEP = 1024
+_BINARY_STEP = KIB
 
 
 def significant(value: float | None) -> str:

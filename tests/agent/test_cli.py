@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,34 @@ def test_a_path_in_the_home_of_nobody_is_refused_before_anything_is_done(
 ) -> None:
     assert cli.main(command) == ExitCode.USAGE
     assert "home directory of nobody here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left_out"),
+    [
+        (("--help",), {"pydantic"}),
+        (("sweep", "--help"), {"pydantic"}),
+        (("check", "--max-age", "24h"), set()),
+    ],
+)
+def test_what_answers_from_itself_or_a_file_loads_nothing_that_measures_or_sends(
+    arguments: tuple[str, ...], left_out: set[str], tmp_path: Path
+) -> None:
+    """A health check starts the program on every node, every minute."""
+    program = f"""
+import sys
+from fleetridge_agent import cli
+try:
+    cli.main({arguments!r})
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+    environ = {**os.environ, "FLEETRIDGE_STATE_DIR": str(tmp_path), "FLEETRIDGE_NODE": "n01"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True, timeout=120
+    )
+
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "fleetridge_agent.cli" in loaded
+    assert loaded & {"httpx", "torch", "pynvml", "fleetridge.report", "fleetridge_agent.sweep.run", *left_out} == set()

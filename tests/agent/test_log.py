@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetridge_agent.log import LOGGER, LogFormat, ProgressLine, configure, strays_logged
+from fleetridge_agent.log import LOGGER, LogFormat, configure, strays_logged
+from fleetridge_agent.progress import ProgressLine
 
 log = logging.getLogger(f"{LOGGER}.test")
 

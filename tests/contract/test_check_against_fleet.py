@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Gpu, Report
-from fleetridge_agent.checking.band import bands_of
-from fleetridge_agent.checking.judging import judged
-from fleetridge_agent.checking.verdict import State
-from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.check.bands import bands_of
+from fleetridge_agent.check.rule import verdict_on
+from fleetridge_agent.check.verdict import State
+from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_server import cli as server_cli
 from support.app_client import app_client
 from support.databases import SqliteDatabases
@@ -33,9 +33,9 @@ def test_a_gpu_is_held_against_its_fleet(
 ) -> None:
     before, answer = answers(sqlite_databases, peers)
     new = report("GPU-new", pi_tflops)
-    found = judged(new, bands_of(answer), at=datetime.now(timezone.utc))
+    found = verdict_on(new, bands_of(answer), at=datetime.now(timezone.utc))
 
-    assert judged(new, bands_of(before), at=datetime.now(timezone.utc)).state == "unknown"
+    assert verdict_on(new, bands_of(before), at=datetime.now(timezone.utc)).state == "unknown"
     assert found.state == state
     assert [roof.peers for roof in found.roofs] == [peers, peers]
 

@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from fleetridge_agent.deliver.client import Client, Delivery, server_at
+from fleetridge_agent.deliver.client import Client, Delivery
+from fleetridge_agent.deliver.server import server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.fault_proxy import CALM, FAULTS, Call, Fault, FaultProxy, fault_proxy
 from support.server_process import ServerProcess, server_process

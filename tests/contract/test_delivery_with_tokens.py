@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 import pytest
 from sqlalchemy import select
 
-from fleetridge_agent.deliver.client import Client, Delivery, server_at
+from fleetridge_agent.deliver.client import Client, Delivery
+from fleetridge_agent.deliver.server import server_at
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Report

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleetridge_agent.device.product import Product
-from fleetridge_agent.measure.protocol import LARGEST_BUFFER_BYTES
-from fleetridge_agent.measure.reference_shapes import reference_gemm
+from fleetridge_agent.protocol import LARGEST_BUFFER_BYTES
+from fleetridge_agent.sweep.shapes import reference_gemm
 from fleetridge_server.simulating import wire
 from fleetridge_server.simulating.silicon import PRODUCTS, Silicon
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from fleetridge_agent.checking.last_verdict import keep
-from fleetridge_agent.checking.verdict import GpuVerdict, State
+from fleetridge_agent.check.verdict import GpuVerdict, State, keep_last
 from support.deployment import DEPLOY
 
 FOLDER = DEPLOY / "node-problem-detector"
@@ -48,7 +47,7 @@ def run(tmp_path: Path, *, agent: str) -> subprocess.CompletedProcess[str]:
 )
 def test_the_exit_code_says_what_the_last_verdict_was(tmp_path: Path, state: State, age_h: int, code: int) -> None:
     judged_at = datetime.now(timezone.utc) - timedelta(hours=age_h)
-    keep(tmp_path, NODE, [GpuVerdict(uuid="GPU-1", index=0, state=state, judged_at=judged_at)], all_gpus=True)
+    keep_last(tmp_path, NODE, [GpuVerdict(uuid="GPU-1", index=0, state=state, judged_at=judged_at)], all_gpus=True)
     done = run(tmp_path, agent=f'exec {sys.executable} -m fleetridge_agent.cli "$@"')
     assert done.returncode == code
     assert done.stdout.count("\n") == 1

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.checking.last_verdict import keep, verdict_path
-from fleetridge_agent.checking.verdict import GpuVerdict, RoofVerdict, State
+from fleetridge_agent.check.verdict import GpuVerdict, RoofVerdict, State, keep_last, verdict_path
 from support.deployment import DEPLOY
 
 NODE = "n017"
@@ -88,7 +87,7 @@ class Slurm:
             judged_at=datetime.now(timezone.utc) - age,
             roofs=(roof,),
         )
-        keep(self.folder / "state", NODE, [verdict], all_gpus=True)
+        keep_last(self.folder / "state", NODE, [verdict], all_gpus=True)
 
     def configure(self, **settings: str) -> None:
         """Write slurm.env, the shipped one with some settings changed."""

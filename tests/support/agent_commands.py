@@ -16,22 +16,23 @@ import pytest
 
 from fleetridge.report import Gpu
 from fleetridge_agent import cli
-from fleetridge_agent.checking.fleet import ridge_answer
-from fleetridge_agent.checking.last_verdict import read_last
-from fleetridge_agent.checking.verdict import State
-from fleetridge_agent.commands import check as check_room
+from fleetridge_agent.check import node as checked_node
+from fleetridge_agent.check.reference import ridge_answer
+from fleetridge_agent.check.verdict import State, read_last
 from fleetridge_agent.commands import flush as flush_room
-from fleetridge_agent.commands import node_verdict as node_verdict_room
-from fleetridge_agent.commands import outbox as outbox_room
+from fleetridge_agent.commands import preflight
 from fleetridge_agent.commands import run as run_room
 from fleetridge_agent.deliver import client
-from fleetridge_agent.device.contract import Device, DeviceKind
-from fleetridge_agent.device.cuda_driver import CudaGpu
+from fleetridge_agent.deliver import outbox as outbox_room
+from fleetridge_agent.device.contract import Device
 from fleetridge_agent.errors import AgentError, NoDeviceError
-from fleetridge_agent.measure import measuring
-from fleetridge_agent.measure.measuring import Assignment, Course, Measured
-from fleetridge_agent.measure.targets import Target
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.gpus.cuda_driver import CudaGpu
+from fleetridge_agent.gpus.targets import Target
+from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.sweep import run
+from fleetridge_agent.sweep.report import Assignment, Measured
+from fleetridge_agent.sweep.run import Callbacks
+from fleetridge_agent.worker.launch import Launcher
 from support.scripted_device import ScriptedDevice, described
 
 Reply = Callable[[httpx.Request], httpx.Response]
@@ -67,21 +68,21 @@ class WatchedDevice(ScriptedDevice):
 
 
 @dataclass(frozen=True, slots=True)
-class StationHere(Station):
+class LauncherHere(Launcher):
     """Measures in this process instead of a worker, so that a test can look on; `agent/worker` tests the real one."""
 
     def measure(self, target: Target, assignment: Assignment) -> Measured:
         """As a worker does."""
-        return measuring.measure(target, assignment, self._course(target))
+        return run.measure(target, assignment, self._callbacks(target))
 
     def measure_together(self, targets: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
         """One after the other, and say otherwise."""
         for target in targets:
-            course = replace(self._course(target), start=lambda: len(targets))
-            yield measuring.measure_admitted(target, assignment, course, is_contended=False)
+            callbacks = replace(self._callbacks(target), start=lambda: len(targets))
+            yield run.measure_admitted(target, assignment, callbacks, is_contended=False)
 
-    def _course(self, target: Target) -> Course:
-        return Course(lambda progress: self.on_progress(target, progress), self.stop.check)
+    def _callbacks(self, target: Target) -> Callbacks:
+        return Callbacks(lambda progress: self.on_progress(target, progress), self.stop.check)
 
 
 @dataclass(slots=True)
@@ -128,14 +129,14 @@ class AgentNode:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put gpus and server in place of the real ones."""
-        monkeypatch.setattr("fleetridge_agent.measure.targets.visible_gpus", self._visible_gpus)
-        monkeypatch.setattr("fleetridge_agent.measure.targets.gpus_without_slice", lambda: self.without_slice)
-        monkeypatch.setattr(measuring, "open_device", self._open_device)
-        for room in (run_room, check_room):
-            monkeypatch.setattr(room, "Station", StationHere)
+        monkeypatch.setattr("fleetridge_agent.gpus.targets.visible_gpus", self._visible_gpus)
+        monkeypatch.setattr("fleetridge_agent.gpus.targets.gpus_without_slice", lambda: self.without_slice)
+        monkeypatch.setattr(run, "open_device", self._open_device)
+        for room in (run_room, preflight):
+            monkeypatch.setattr(room, "Launcher", LauncherHere)
         impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
-        monkeypatch.setattr(node_verdict_room, "ridge_answer", asking)
+        monkeypatch.setattr(checked_node, "ridge_answer", asking)
         monkeypatch.setattr(outbox_room, "Client", impatient)
         for room in (run_room, flush_room):
             monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetridge_agent.config import options
+from fleetridge_agent.config.effective import settings_seen
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.deliver.client import Server
-from fleetridge_agent.doctor.child import NoFactsError
-from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NvmlFacts, TorchFacts
-from fleetridge_agent.doctor.finding import Finding, Probe
-from fleetridge_agent.doctor.server_look import ServerFacts
-from fleetridge_agent.doctor.surroundings import Surroundings
-from fleetridge_agent.node.host import Host
+from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NoFactsError, NvmlFacts, ServerFacts, TorchFacts
+from fleetridge_agent.doctor.probe import Finding, NodeState, Probe
+from fleetridge_agent.readings.host import Host
 
 Told = TypeVar("Told", NvmlFacts, CudaFacts, TorchFacts)
 
@@ -50,17 +48,19 @@ class SickNode:
 
     def findings(self, probe: Probe, *arguments: str) -> list[Finding]:
         """What one probe finds."""
-        return list(probe(self.around(*arguments)))
+        return list(probe(self.state(*arguments)))
 
-    def around(self, *arguments: str) -> Surroundings:
+    def state(self, *arguments: str) -> NodeState:
         """What probes look at, with options as they are typed."""
         parser = argparse.ArgumentParser()
         for setting in options.every_setting():
             if setting not in options.SHOWING:
                 setting.add_to(parser)
-        return Surroundings(
-            source=Source(parser.parse_args(arguments), self.environ),
-            state_dir=self.root / "state",
+        state_dir = self.root / "state"
+        return NodeState(
+            settings=settings_seen(Source(parser.parse_args(arguments), self.environ), state_dir),
+            environ=self.environ,
+            state_dir=state_dir,
             host=Host(self.root),
             now=lambda: NOW,
             nvml=lambda: _told(self.nvml),

@@ -14,14 +14,13 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from fleetridge_agent import cli
+from fleetridge_agent import cli, round_process
 from fleetridge_agent.commands import daemon as daemon_room
 from fleetridge_agent.commands import run as run_room
-from fleetridge_agent.device.cuda_driver import CudaGpu
 from fleetridge_agent.errors import NoDeviceError
-from fleetridge_agent.measure import targets
-from fleetridge_agent.rounds import round_process
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.gpus import targets
+from fleetridge_agent.gpus.cuda_driver import CudaGpu
+from fleetridge_agent.worker.launch import Launcher
 
 _SCRIPTED_WORKER = Path(__file__).with_name("scripted_worker.py")
 
@@ -34,12 +33,12 @@ _OF_ROUNDS = ("torch", "pynvml")
 def main(uuids: str, worker: str, *arguments: str) -> int:
     """Be the daemon, or one of its rounds."""
     if arguments[0] == _ROUND:
-        station = partial(Station, program=(sys.executable, str(_SCRIPTED_WORKER), *worker.split(",")))
+        launcher = partial(Launcher, program=(sys.executable, str(_SCRIPTED_WORKER), *worker.split(",")))
         with (
             patch.object(targets, "visible_gpus", partial(_visible_gpus, uuids)),
             patch.object(targets, "gpus_without_slice", tuple),
-            patch.object(run_room, "Station", station),
-            patch.object(sys, "argv", [round_process.__name__, *arguments[1:]]),
+            patch.object(run_room, "Launcher", launcher),
+            patch.object(sys, "argv", [_ROUND, *arguments[1:]]),
         ):
             return round_process.main()
     with patch.object(daemon_room, "ROUND_PROCESS", (sys.executable, __file__, uuids, worker, _ROUND)):

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from fleetridge.report import Environment, Gpu
 from fleetridge.roofline import gemm_flops
+from fleetridge_agent.busy.occupancy import ForeignUse
 from fleetridge_agent.device.contract import (
     Copies,
     DeviceDescription,
     DeviceFaultError,
-    Fill,
-    ForeignUse,
     Launch,
     OutOfDeviceMemoryError,
-    Telemetry,
     UnsupportedError,
 )
-from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.measure.stream import STREAM_BUFFERS
+from fleetridge_agent.device.product import Fill, Gemm
+from fleetridge_agent.readings.evidence import Telemetry
+from fleetridge_agent.sweep.streams import STREAM_BUFFERS
 
 GIB = 1024**3
 MIB = 1024**2

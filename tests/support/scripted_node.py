@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest import mock
 
 from fleetridge_agent import cli
-from fleetridge_agent.device.cuda_driver import CudaGpu
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.gpus.cuda_driver import CudaGpu
+from fleetridge_agent.worker.launch import Launcher
 
 SCRIPTED_NODE = Path(__file__)
 SCRIPTED_WORKER = Path(__file__).with_name("scripted_worker.py")
@@ -26,10 +26,10 @@ def main(uuids: str, troubles: str, *arguments: str) -> int:
     gpus = tuple(CudaGpu(number, uuid, None, "NVIDIA H200", None) for number, uuid in enumerate(uuids.split(",")))
     program = (sys.executable, str(SCRIPTED_WORKER), *troubles.split(","))
     with (
-        mock.patch("fleetridge_agent.measure.targets.visible_gpus", return_value=gpus),
-        mock.patch("fleetridge_agent.measure.targets.gpus_without_slice", return_value=()),
-        mock.patch("fleetridge_agent.commands.run.Station", partial(Station, program=program)),
-        mock.patch("fleetridge_agent.commands.check.Station", partial(Station, program=program)),
+        mock.patch("fleetridge_agent.gpus.targets.visible_gpus", return_value=gpus),
+        mock.patch("fleetridge_agent.gpus.targets.gpus_without_slice", return_value=()),
+        mock.patch("fleetridge_agent.commands.run.Launcher", partial(Launcher, program=program)),
+        mock.patch("fleetridge_agent.commands.preflight.Launcher", partial(Launcher, program=program)),
     ):
         code = cli.main(arguments)
     sys.stderr.write(f"torch imported: {'torch' in sys.modules}\n")

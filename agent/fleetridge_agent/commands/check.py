@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from datetime import datetime, timezone
 from pathlib import Path
 
-from fleetridge.report import Report
-from fleetridge_agent.checking.baseline import baseline_of, read_baseline, save_baseline
-from fleetridge_agent.checking.judging import confirmed, judged
-from fleetridge_agent.checking.last_verdict import read_last, still_holding, verdict_path
-from fleetridge_agent.checking.verdict import GpuVerdict, State, worst_state
-from fleetridge_agent.checking.verdict_line import verdict_line
-from fleetridge_agent.checking.yardstick import ByBaseline, Held, Yardstick
+from fleetridge_agent.check.verdict import (
+    State,
+    read_last,
+    say_state,
+    say_verdict,
+    still_holding,
+    verdict_line,
+    verdict_path,
+    worst_state,
+)
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.node_verdict import by_fleet, held_against, keep_verdicts, now, say_verdict
-from fleetridge_agent.commands.outbox import Outbox
 from fleetridge_agent.config import choices, options
-from fleetridge_agent.deliver.client import Server
-from fleetridge_agent.errors import AgentError, MigWithoutSliceError, NoDeviceError, UsageError
-from fleetridge_agent.measure.measuring import Assignment, Measured, refused, start_run
-from fleetridge_agent.measure.sweep import Progress
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.measure.targets import ALL, Target, targets, without_slice
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.errors import AgentError, CheckCode, UsageError
 
 log = logging.getLogger(__name__)
-
-# For each sweep: six seconds of measuring, and the import of torch, which takes a minute from a cold network drive.
-_LIMIT_S = 90.0
-
-
-class CheckCode(IntEnum):
-    """What a check ends with, as node-problem-detector reads it; whatever else a program ends with is unknown too."""
-
-    OK = 0
-    DEGRADED = 1
-    UNKNOWN = 2
 
 
 _CODE: dict[State, CheckCode] = {
@@ -47,21 +29,6 @@ _CODE: dict[State, CheckCode] = {
     "degraded": CheckCode.DEGRADED,
     "unknown": CheckCode.UNKNOWN,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """
-    What a check that measures was told.
-
-    Attributes:
-        save_to: where a baseline is to be made; then nothing is held against anything.
-    """
-
-    assignment: Assignment
-    server: Server | None
-    baseline: Path | None
-    save_to: Path | None
 
 
 def check(context: Context) -> CheckCode:
@@ -77,12 +44,12 @@ def check(context: Context) -> CheckCode:
         raise
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
-        state = _said(context, (), trouble=error.reason)
+        state = say_state(context.emit, (), trouble=error.reason)
     except KeyboardInterrupt:
-        state = _said(context, (), trouble="interrupted")
+        state = say_state(context.emit, (), trouble="interrupted")
     except Exception as error:
         log.exception("something went wrong that nobody expected; please report it with these lines")
-        state = _said(context, (), trouble=f"crashed: {type(error).__name__}")
+        state = say_state(context.emit, (), trouble=f"crashed: {type(error).__name__}")
     return _CODE[state]
 
 
@@ -91,16 +58,16 @@ def _from_last(context: Context) -> State:
     source = context.source
     if options.BASELINE.given(source) or options.SAVE_BASELINE.given(source):
         raise UsageError("--max-age: answers from the last verdict and measures nothing; leave --baseline out")
-    node = choices.node_of(source).name or ""
+    node = choices.node_name_of(source)
     last = read_last(context.state_dir, node)
     if last is None:
-        return _said(context, (), trouble=_why_none(context.state_dir, node))
-    chosen, moment = options.GPUS.value(source), now()
+        return say_state(context.emit, (), trouble=_why_none(context.state_dir, node))
+    moment = datetime.now(timezone.utc)
     verdicts = still_holding(
         last,
         max_age=options.MAX_AGE.required(source),
         now=moment,
-        chosen=None if chosen is None or ALL in chosen else chosen,
+        chosen=choices.chosen_gpus(source),
     )
     for verdict in verdicts:
         say_verdict(verdict)
@@ -120,139 +87,6 @@ def _why_none(state_dir: Path, node: str) -> str:
 
 
 def _measured_now(context: Context) -> State:
-    plan = _plan(context)
-    outbox = Outbox(context.state_dir, plan.server, context.stop)
-    sweeps = _Sweeps(context, plan.assignment, outbox)
-    try:
-        state = (
-            _held_up(context, plan, sweeps) if plan.save_to is None else _baseline_made(context, plan.save_to, sweeps)
-        )
-    except NoDeviceError as error:
-        outbox.add(refused(plan.assignment, error).report)
-        keep_verdicts(context, plan.assignment.node, (), trouble=error.reason)
-        state = _said(context, (), trouble=error.reason)
-    outbox.deliver_once()
-    return state
+    from fleetridge_agent.commands.preflight import checked  # noqa: PLC0415 # whoever asks for the last verdict does without
 
-
-def _plan(context: Context) -> _Plan:
-    source = context.source
-    kind = choices.device_kind(source)
-    baseline, save_to = options.BASELINE.value(source), options.SAVE_BASELINE.value(source)
-    if baseline is not None and save_to is not None:
-        raise UsageError("--baseline, --save-baseline: give one of the two; a baseline is not held against another")
-    if save_to is not None and save_to.exists() and not save_to.is_file():
-        raise UsageError(f"--save-baseline: {save_to} is no file and would be replaced by one; give another path")
-    return _Plan(
-        assignment=Assignment(
-            run=start_run("check", kind, source.environ),
-            node=choices.node_of(source),
-            # The judged roofs as every profile measures them; options that change how are not even looked at.
-            options=SweepOptions(profile="quick", dtypes=options.DTYPE.value(source) or ()),
-            arguments=choices.arguments_of("check", source, options.CHECKED),
-            state_dir=context.state_dir,
-        ),
-        server=None if options.SERVER.given(source) is None else choices.server_of(source),
-        baseline=baseline,
-        save_to=save_to,
-    )
-
-
-class _Sweeps:
-    """
-    Quick sweeps of the gpus that were chosen, each in a process of its own that is ended where it hangs.
-
-    Each report is on disk before the next sweep is begun.
-    """
-
-    def __init__(self, context: Context, assignment: Assignment, outbox: Outbox) -> None:
-        self._context = context
-        self._assignment = assignment
-        self.outbox = outbox
-        self._prefix = ""
-        self._station = Station(_LIMIT_S, self._show, context.stop)
-
-    def all(self) -> Iterator[tuple[Target, Report]]:
-        """
-        Every gpu once.
-
-        Raises:
-            NoDeviceError: there is none.
-        """
-        source = self._context.source
-        kind, chosen = choices.device_kind(source), options.GPUS.value(source)
-        unusable = without_slice(kind, chosen)
-        try:
-            gpus = targets(kind, chosen, default=(ALL,), but={card for card, _ in unusable})
-        except MigWithoutSliceError:
-            if not unusable:
-                raise
-            gpus = ()
-        for card, error in unusable:
-            yield card, self._handed_in(refused(self._assignment, error, card))
-        for number, target in enumerate(gpus, start=1):
-            self._prefix = f"gpu {number} of {len(gpus)}, "
-            yield target, self._one(target)
-
-    def again(self, target: Target) -> Report:
-        """One of them once more."""
-        self._prefix = "once more, "
-        return self._one(target)
-
-    def _one(self, target: Target) -> Report:
-        return self._handed_in(self._station.measure(target, self._assignment))
-
-    def _handed_in(self, measured: Measured) -> Report:
-        self.outbox.add(measured.report)
-        return measured.report
-
-    def _show(self, _: Target, progress: Progress) -> None:
-        self._context.on_progress(self._prefix)(progress)
-
-
-def _held_up(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
-    yardstick = _yardstick(context, plan)
-    verdicts = tuple(_verdict(context, target, report, yardstick, sweeps) for target, report in sweeps.all())
-    keep_verdicts(context, plan.assignment.node, verdicts)
-    return _said(context, verdicts)
-
-
-def _yardstick(context: Context, plan: _Plan) -> Yardstick:
-    if plan.baseline is None:
-        return by_fleet(plan.server, context.state_dir)
-    tolerance = options.TOLERANCE.required(context.source)
-    return ByBaseline(read_baseline(plan.baseline), path=plan.baseline, tolerance=tolerance, now=now())
-
-
-def _verdict(context: Context, target: Target, report: Report, yardstick: Yardstick, sweeps: _Sweeps) -> GpuVerdict:
-    held = held_against(yardstick, report)
-    sweeps.outbox.is_worth_a_try = sweeps.outbox.is_worth_a_try and held.is_answered
-    verdict = _judged(report, held)
-    if verdict.state == "degraded" and not context.stop.is_asked:
-        log.warning("%s is below its band; measuring it once more before saying so", target)
-        verdict = confirmed(verdict, _judged(sweeps.again(target), held))
-    say_verdict(verdict)
-    return verdict
-
-
-def _judged(report: Report, held: Held) -> GpuVerdict:
-    return judged(report, held.bands, at=now())
-
-
-def _baseline_made(context: Context, path: Path, sweeps: _Sweeps) -> State:
-    reports = [report for _, report in sweeps.all()]
-    try:
-        save_baseline(path, baseline_of(reports, at=now(), node=choices.node_of(context.source).name))
-    except ValueError as error:
-        log.error("no baseline is saved: %s", error)  # noqa: TRY400 # expected: the sentence says all
-        return _said(context, (), trouble="no baseline saved")
-    except OSError as error:
-        raise UsageError(f"--save-baseline: cannot write {path}: {error.strerror}") from error
-    log.info("wrote %s", path)
-    context.emit(f"ok: baseline of {len(reports)} {'gpu' if len(reports) == 1 else 'gpus'} saved\n")
-    return "ok"
-
-
-def _said(context: Context, verdicts: Sequence[GpuVerdict], *, trouble: str = "") -> State:
-    context.emit(f"{verdict_line(verdicts, trouble=trouble)}\n")
-    return worst_state(verdict.state for verdict in verdicts)
+    return checked(context)

@@ -10,8 +10,7 @@ from typing import TextIO
 from fleetridge.quantities import MINUS, MISSING
 from fleetridge.terminal_text import ELLIPSIS
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.log import ProgressLine
-from fleetridge_agent.measure.sweep import Progress
+from fleetridge_agent.progress import Progress, ProgressLine
 from fleetridge_agent.stop import Stop
 
 # What the typographic signs of our own tables look like where there is ASCII only.
@@ -21,7 +20,7 @@ _IN_ASCII = str.maketrans({MINUS: "-", MISSING: "-", ELLIPSIS: "~", "×": "x", "
 @dataclass(frozen=True, slots=True)
 class Context:
     """
-    Surroundings of one command.
+    What one command is given.
 
     Attributes:
         stdout: for results.
@@ -44,7 +43,7 @@ class Context:
         self.stdout.flush()
 
     def on_progress(self, prefix: str) -> Callable[[Progress], None]:
-        """Shows the steps of a sweep."""
+        """Function that shows each step of a sweep on the progress line, behind this prefix."""
 
         def show(progress: Progress) -> None:
             self.progress.show(f"{prefix}step {progress.step} of {progress.steps}: {progress.text}")

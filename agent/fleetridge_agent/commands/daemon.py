@@ -7,19 +7,17 @@ from functools import partial
 from fleetridge.own_program import own_program
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
+from fleetridge_agent.config.settings import typed_again
 from fleetridge_agent.deliver.client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import daemon_lock
-from fleetridge_agent.rounds.command_line import typed_again
-from fleetridge_agent.rounds.errand import carried_out
-from fleetridge_agent.rounds.keeper import Errands, Keeper
-from fleetridge_agent.rounds.ledger import ledger_of
-from fleetridge_agent.rounds.order import Answer, Order, answer_of, order_text
-from fleetridge_agent.rounds.schedule import cadence_of
+from fleetridge_agent.schedule.attempt import Attempt, AttemptResult, attempt_text, result_of, run_to_end
+from fleetridge_agent.schedule.due import cadence_of, due_file_of
+from fleetridge_agent.schedule.loop import Loop, Tasks
 
 # By name, as these modules import the program that this command belongs to.
-ROUND_PROCESS = own_program("fleetridge_agent.rounds.round_process")
+ROUND_PROCESS = own_program("fleetridge_agent.round_process")
 _FLUSH_PROCESS = (*own_program("fleetridge_agent.cli"), "flush")
 
 # Tries of one call and its time-outs, for a spool of many calls to a slow server.
@@ -49,13 +47,13 @@ def daemon(context: Context) -> ExitCode:
         every_s=options.EVERY.required(source).total_seconds(),
         jitter_s=options.JITTER.required(source).total_seconds(),
     )
-    errands = Errands(
+    tasks = Tasks(
         measure=partial(_measure, context),
         flush=partial(_flush, context),
         waiting=Spool(context.state_dir).count,
     )
     with daemon_lock(context.state_dir, node):
-        return Keeper(cadence, ledger_of(context.state_dir, node), errands, context.stop).keep()
+        return Loop(cadence, due_file_of(context.state_dir, node), tasks, context.stop).run()
 
 
 def _require_right_settings(context: Context) -> None:
@@ -68,15 +66,15 @@ def _require_right_settings(context: Context) -> None:
         setting.value(context.source)
 
 
-def _measure(context: Context, order: Order, limit_s: float) -> Answer | None:
-    skipped = () if order.gpus is None else (options.GPUS,)
+def _measure(context: Context, attempt: Attempt, limit_s: float) -> AttemptResult | None:
+    skipped = () if attempt.gpus is None else (options.GPUS,)
     words = typed_again(context.source, [setting for setting in _MEASURED if setting not in skipped])
-    if order.gpus is not None:
-        words += (options.GPUS.option, *order.gpus)
-    command = (*ROUND_PROCESS, order_text(order), *words)
-    return answer_of(carried_out(command, context.stop, limit_s=max(limit_s, _SHORTEST_ROUND_S)))
+    if attempt.gpus is not None:
+        words += (options.GPUS.option, *attempt.gpus)
+    command = (*ROUND_PROCESS, attempt_text(attempt), *words)
+    return result_of(run_to_end(command, context.stop, limit_s=max(limit_s, _SHORTEST_ROUND_S)))
 
 
 def _flush(context: Context) -> None:
     words = typed_again(context.source, _DELIVERED)
-    carried_out((*_FLUSH_PROCESS, *words), context.stop, limit_s=_FLUSH_LIMIT_S)
+    run_to_end((*_FLUSH_PROCESS, *words), context.stop, limit_s=_FLUSH_LIMIT_S)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.run import say
 from fleetridge_agent.config import choices
 from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.dispatch import dispatch
+from fleetridge_agent.deliver.outbox import dispatch, say_tally
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 
@@ -20,4 +19,4 @@ def flush(context: Context) -> ExitCode:
     """
     server = choices.server_of(context.source)
     with Client(server, wait=context.stop.wait) as client:
-        return say(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))
+        return say_tally(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))

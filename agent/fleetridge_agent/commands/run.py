@@ -6,27 +6,20 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from fleetridge.report import Report, RunKind
+from fleetridge_agent.busy.admission import idle_first, is_busy
+from fleetridge_agent.check.node import keep_verdicts_of_run
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.commands.node_verdict import keep_verdicts_of_run
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.dispatch import Tally, dispatch
+from fleetridge_agent.deliver.outbox import dispatch, say_tally, spooled
 from fleetridge_agent.deliver.spool import Outgoing, Spool
-from fleetridge_agent.errors import (
-    AlreadyRunningError,
-    DeviceBusyError,
-    ExitCode,
-    MigWithoutSliceError,
-    NoDeviceError,
-    SpoolError,
-)
+from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
+from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.lock import node_lock
-from fleetridge_agent.measure.measuring import Assignment, Measured, combined, is_busy, refused, start_run
-from fleetridge_agent.measure.sweep import Progress
-from fleetridge_agent.measure.targets import ALL, Target, targets, without_slice
-from fleetridge_agent.measure.waiting import idle_first
-from fleetridge_agent.output.run_table import run_table
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.output.tables import run_table
+from fleetridge_agent.progress import Progress
+from fleetridge_agent.sweep.report import Assignment, Measured, combined, refused, start_run
+from fleetridge_agent.worker.launch import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -76,24 +69,19 @@ def measure_and_deliver(
         for measured in _measured_under_lock(context, assignment):
             found.append(measured)
             if is_sent(measured.report):
-                outgoing.append(_spooled(spool, measured.report))
+                outgoing.append(spooled(spool, measured.report))
         show(found)
         tally = dispatch(client.deliver, spool, outgoing, is_stopped=lambda: context.stop.is_asked)
-    if not context.stop.is_asked:
-        keep_verdicts_of_run(context, server, [measured.report for measured in found])
-    return _code(combined([measured.code for measured in found]), say(tally))
-
-
-def say(tally: Tally) -> ExitCode:
-    """Log what became of the reports; what that alone would end the program with."""
-    log.info("reports delivered: %d", tally.delivered)
-    if tally.waiting:
-        log.warning("reports that wait in the spool for the next run or `fleetridge-agent flush`: %d", tally.waiting)
-    if tally.lost:
-        log.error("reports that are lost, neither delivered nor on disk: %d; see the warnings above", tally.lost)
-    if tally.dead:
-        return ExitCode.DEAD_LETTERED
-    return ExitCode.FAILED if tally.lost else ExitCode.DONE
+    # Of half of a roofline no band speaks.
+    if not context.stop.is_asked and options.MODE.required(context.source) == "all":
+        keep_verdicts_of_run(
+            [measured.report for measured in found],
+            server,
+            context.state_dir,
+            assignment.node.name or "",
+            all_gpus=choices.measures_all_gpus(context.source),
+        )
+    return _code(combined([measured.code for measured in found]), say_tally(tally))
 
 
 def _assignment(context: Context, kind: RunKind) -> Assignment:
@@ -119,27 +107,20 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    kind, chosen = choices.device_kind(context.source), options.GPUS.value(context.source)
-    unusable = without_slice(kind, chosen)
+    unusable, gpus = measurable(choices.device_kind(context.source), choices.chosen_gpus(context.source))
     for card, error in unusable:
         yield refused(assignment, error, card)
-    try:
-        gpus = targets(kind, chosen, default=(ALL,), but={card for card, _ in unusable})
-    except MigWithoutSliceError:
-        if not unusable:
-            raise
-        return
-    station = _station(context, gpus)
+    launcher = _launcher(context, gpus)
     measured_alone: list[Target] = []
     for target in _in_turn(context, gpus, assignment):
-        measured = station.measure(target, assignment)
+        measured = launcher.measure(target, assignment)
         yield measured
         if context.stop.is_asked:
             return
         if measured.report.outcome == "measured":
             measured_alone.append(target)
     if options.ALL_AT_ONCE.value(context.source):
-        yield from _measured_together(station, measured_alone, assignment)
+        yield from _measured_together(launcher, measured_alone, assignment)
 
 
 def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Target]:
@@ -147,7 +128,7 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
 
     def is_idle(target: Target) -> bool:
         try:
-            is_busy(target, assignment, wait=context.stop.wait)
+            is_busy(target, force=assignment.options.force, wait=context.stop.wait)
         except DeviceBusyError:
             return False
         return True
@@ -156,30 +137,21 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
     return idle_first(gpus, is_idle, limit_s=limit_s, wait=context.stop.wait)
 
 
-def _measured_together(station: Station, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
+def _measured_together(launcher: Launcher, gpus: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
     """Once more, at the same time, those that were measured by themselves, as only they can be held against that."""
     if len(gpus) < _FEWEST_TOGETHER:
         log.warning("no second pass with all gpus at once: fewer than %d were measured", _FEWEST_TOGETHER)
         return
-    yield from station.measure_together(gpus, assignment)
+    yield from launcher.measure_together(gpus, assignment)
 
 
-def _station(context: Context, gpus: Sequence[Target]) -> Station:
+def _launcher(context: Context, gpus: Sequence[Target]) -> Launcher:
     numbers = {target: number for number, target in enumerate(gpus, start=1)}
 
     def show(target: Target, progress: Progress) -> None:
         context.on_progress(f"gpu {numbers[target]} of {len(gpus)}, ")(progress)
 
-    return Station(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
-
-
-def _spooled(spool: Spool, report: Report) -> Outgoing:
-    report_id, body = str(report.report_id), report.canonical_json()
-    try:
-        return spool.add(report_id, body)
-    except SpoolError as error:
-        log.warning("%s; trying to deliver this report from memory", error)
-        return Outgoing(report_id, body)
+    return Launcher(options.LIMIT.required(context.source).total_seconds(), show, context.stop)
 
 
 def _code(measuring: ExitCode, delivering: ExitCode) -> ExitCode:

@@ -1,1 +1,1 @@
-"""Options, variables and the places that they name."""
+"""What a command can be told: its options and variables, and what they come to."""

@@ -1,30 +1,66 @@
-"""What the settings of one command add up to: options of the sweep, identity of the node, the server, the view."""
+"""What the settings of one command add up to: options of the sweep, identity of the node, the server, its places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from fleetridge.report import Node
-from fleetridge.report.model import MAX_POINTS
+from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
 from fleetridge_agent.config.settings import Setting, Source
-from fleetridge_agent.config.state_dir import default_state_dir
-from fleetridge_agent.config.token_file import read_token
-from fleetridge_agent.deliver.client import Server, server_at
-from fleetridge_agent.device.contract import DeviceKind
+from fleetridge_agent.deliver.server import Server, server_at
 from fleetridge_agent.device.product import MEASURED_DTYPES, products_of
 from fleetridge_agent.errors import UsageError
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.node.environment import node_identity
-from fleetridge_agent.output.placement import ModelTraits
-from fleetridge_agent.output.yardstick import GivenPeaks
+from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.readings.host import node_name
+from fleetridge_agent.sweep.options import SweepOptions
+
+if TYPE_CHECKING:
+    from fleetridge.report import Node
+
+_NAME = "fleetridge"
+
+# Names of hosts and clusters as nearly all are; a report takes longer ones and stranger ones too.
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+# Filesystem Hierarchy Standard 3.0, 5.8: state of a program that runs for the whole host.
+_SYSTEM_STATE = Path("/var/lib")
 
 # Points behind the roofs (reference shapes, best shapes, streams) and shapes that stand for options not given.
 _ROOM_FOR_ROOFS = 1024
+
+
+def default_state_dir(environ: Mapping[str, str], *, is_root: bool, home: Path) -> Path:
+    """
+    State directory where none was named: /var/lib/fleetridge for root, else as the XDG base directories say.
+
+    $XDG_STATE_HOME counts only when absolute, as its specification asks; without it ~/.local/state stands in.
+    """
+    if is_root:
+        return _SYSTEM_STATE / _NAME
+    named = Path(environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else home / ".local" / "state") / _NAME
+
+
+def read_token(path: Path) -> str:
+    """
+    Token in a file, without space around it.
+
+    Raises:
+        UsageError: the file cannot be read or holds no token. What it holds is never repeated.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_TOKEN_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"--token-file: cannot read {path}: {error.strerror}; give a file with the token") from error
+    token = token_of(content)
+    if token is None:
+        raise UsageError(f"--token-file: {path} holds no token; write the token alone into it, on one line")
+    return token
 
 
 def device_kind(source: Source) -> DeviceKind:
@@ -38,6 +74,17 @@ def device_kind(source: Source) -> DeviceKind:
     if kind == "cpu" and options.GPUS.given(source) is not None:
         raise UsageError("--gpus chooses among gpus, and --device cpu measures none; give one of the two")
     return kind
+
+
+def chosen_gpus(source: Source) -> tuple[str, ...] | None:
+    """CUDA numbers and UUIDs of the gpus that were chosen; None for all, as by the word and where none was."""
+    chosen = options.GPUS.value(source)
+    return None if chosen is None or options.ALL_GPUS in chosen else chosen
+
+
+def measures_all_gpus(source: Source) -> bool:
+    """Whether every gpu of the node is measured, and none was chosen."""
+    return device_kind(source) == "cuda" and chosen_gpus(source) is None
 
 
 def sweep_options(source: Source, *, shows_shapes: bool = False) -> SweepOptions:
@@ -76,6 +123,8 @@ def sweep_options(source: Source, *, shows_shapes: bool = False) -> SweepOptions
 
 def _require_room_in_report(chosen: SweepOptions, *, weights: int) -> None:
     """A sweep of hours must not end in a report that cannot be made."""
+    from fleetridge.report.model import MAX_POINTS  # noqa: PLC0415 # as in `node_of`
+
     dtypes = MEASURED_DTYPES if chosen.profile == "full" and not chosen.dtypes else chosen.dtypes
     products = sum(len(products_of(dtype)) for dtype in dtypes) or 1
     points = products * (len(chosen.square or ()) + weights * len(chosen.m_sweep or ()))
@@ -88,21 +137,41 @@ def _require_room_in_report(chosen: SweepOptions, *, weights: int) -> None:
 
 def node_of(source: Source) -> Node:
     """
-    The node that reports speak of.
+    The node that reports speak of; what is not given is found out.
 
     Raises:
         UsageError: a name or label cannot be sent.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 # as the line below
+
+    from fleetridge.report import Node  # noqa: PLC0415 # a tenth of a second that commands which send nothing do without
+
     try:
-        return node_identity(
-            source.environ,
-            cluster=options.CLUSTER.value(source),
-            name=options.NODE.value(source),
-            labels=options.LABEL.value(source),
+        return Node(
+            cluster=options.CLUSTER.required(source),
+            name=_name(source),
+            labels=options.LABEL.value(source) or {},
         )
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         raise UsageError(f"--cluster, --node, --label: {faults}") from error
+
+
+def node_name_of(source: Source) -> str:
+    """
+    Name of the node alone, by which its files are found.
+
+    Raises:
+        UsageError: a name or label cannot be sent.
+    """
+    name = _name(source)
+    is_plain = all(_PLAIN_NAME.fullmatch(word) for word in (name, options.CLUSTER.required(source)))
+    # What every report takes need not be held against the model of one.
+    return name if is_plain and options.LABEL.given(source) is None else node_of(source).name or ""
+
+
+def _name(source: Source) -> str:
+    return options.NODE.value(source) or node_name(source.environ)
 
 
 def server_of(source: Source) -> Server:
@@ -120,24 +189,6 @@ def server_of(source: Source) -> Server:
         allow_plain_http=bool(options.ALLOW_PLAIN_HTTP.value(source)),
         ca_file=options.CA_FILE.value(source),
     )
-
-
-def given_peaks(source: Source, sweep: SweepOptions) -> GivenPeaks:
-    """
-    Figures to hold rates against instead of the published ones.
-
-    Raises:
-        UsageError: one figure is given for several dtypes.
-    """
-    pi_tflops = options.PEAK_TFLOPS.value(source)
-    if pi_tflops is not None and (len(sweep.dtypes) > 1 or (sweep.profile == "full" and not sweep.dtypes)):
-        raise UsageError("--peak-tflops: a peak holds for one dtype and several are measured; give one --dtype")
-    return GivenPeaks(pi_tflops, options.PEAK_GBPS.value(source))
-
-
-def model_traits(source: Source) -> ModelTraits:
-    """What the reference workloads are worked out for."""
-    return ModelTraits(options.HIDDEN_SIZE.required(source), options.GQA_GROUP.required(source))
 
 
 def state_dir(source: Source, *, is_root: bool) -> Path:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
-from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge.identity import DEFAULT_CLUSTER
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE
 from fleetridge_agent.config.settings import (
@@ -21,11 +21,10 @@ from fleetridge_agent.config.settings import (
     switch,
     whole_number,
 )
-from fleetridge_agent.device.contract import DeviceKind
 from fleetridge_agent.device.product import MEASURED_DTYPES
 from fleetridge_agent.log import LogFormat
-from fleetridge_agent.measure.protocol import REPS, WARMUP
-from fleetridge_agent.measure.sweep_options import Mode, Profile
+from fleetridge_agent.protocol import REPS, WARMUP, DeviceKind
+from fleetridge_agent.sweep.options import Mode, Profile
 
 # The report counts dimensions and repetitions in 32 bits.
 _INT32_MAX = 2**31 - 1
@@ -123,6 +122,9 @@ FORCE = Setting(
     is_switch=True,
 )
 DEVICE = Setting("device", one_of(*_KINDS), "What to measure; a CPU only when asked for.", "cuda", "cuda|cpu")
+# Stands for every gpu.
+ALL_GPUS = "all"
+
 GPUS = Setting("gpus", some(plain_text), "Which gpus, by CUDA number or UUID, or all.", metavar="GPU", many=True)
 
 MEASURING: tuple[Setting[object], ...] = (

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from fleetridge.strict_json import printable_problem
 from fleetridge_agent.errors import UsageError
 
 T = TypeVar("T")
@@ -261,6 +260,8 @@ def plain_text(text: str) -> str:
     Raises:
         ValueError: it is empty or holds control characters.
     """
+    from fleetridge.strict_json import printable_problem  # noqa: PLC0415 # brings a parser with it that `--help` needs not
+
     stripped = text.strip()
     if not stripped:
         raise ValueError("give some text")
@@ -282,3 +283,22 @@ def switch(text: str) -> bool:
     if word in _NO:
         return False
     raise ValueError(f"{text!r} is neither yes nor no; give 1 or 0")
+
+
+def typed_again(source: Source, settings: Iterable[Setting[object]]) -> tuple[str, ...]:
+    """Words that give another process the same options; what variables gave it has from them as well."""
+    return tuple(word for setting in settings for word in _typed(source, setting))
+
+
+def _typed(source: Source, setting: Setting[object]) -> Iterator[str]:
+    typed = getattr(source.options, setting.name.replace("-", "_"), None)
+    if typed is None:
+        return
+    if setting.is_switch:
+        yield setting.option
+    elif setting.repeats:
+        yield from (f"{setting.option}={value}" for value in typed)
+    elif setting.many:
+        yield from (setting.option, *typed)
+    else:
+        yield f"{setting.option}={typed}"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from fleetridge_agent.config import options
-from fleetridge_agent.node.environment import IMAGE_VARIABLE
+from fleetridge_agent.readings.host import IMAGE_VARIABLE
 
 _PREFIX = "FLEETRIDGE_"
 

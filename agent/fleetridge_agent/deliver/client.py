@@ -1,28 +1,26 @@
 """
-The edge to the server: one POST for a node's reports, tried a few times, and in smaller ones where that helps.
+The client of the server: one POST for a node's reports, tried a few times, and in smaller ones where that helps.
 
-What an answer means is decided in `delivery`, how long to wait in `backoff`; `posting` does the talking.
+What an answer means is decided in `answer`; `http` does the talking. Full jitter (a random share of a pause that
+doubles) keeps a fleet that failed together from coming back together.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import random
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
+from email.utils import parsedate_to_datetime
 from typing import final
 
 import httpx
 
-from fleetridge_agent.deliver import backoff, delivery
-from fleetridge_agent.deliver.delivery import Answer, Decision
-from fleetridge_agent.deliver.posting import LeftBehindError, Postbox, headers_of
+from fleetridge_agent.deliver.answer import Answer, Decision, decide
+from fleetridge_agent.deliver.http import CONTENT_HEADERS, AbandonedError, Poster, open_http
+from fleetridge_agent.deliver.server import Server
 from fleetridge_agent.deliver.spool import Outgoing
-from fleetridge_agent.errors import UsageError
 
 log = logging.getLogger(__name__)
 
@@ -32,31 +30,16 @@ _TIMEOUTS = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=5.0)
 # Reports that fail one after the other on their own; more of them and it is the server that is at fault.
 _MAX_LONE_FAILURES = 3
 
-_LOOPBACK_NAME = "localhost"
+# Tries of one call within one run. What then is still undelivered waits in the spool for the next run, so that a
+# server that is down costs a node about half a minute.
+MAX_TRIES = 4
 
-# RFC 9293, 3.1: ports have 16 bits.
-_HIGHEST_PORT = 2**16 - 1
+# The first pause is up to this long; it doubles with each try up to the cap.
+BASE_S = 1.0
+CAP_S = 30.0
 
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """
-    Where reports go, and who sends them.
-
-    Attributes:
-        url: without a slash at the end; a path before `/reports` is kept.
-        token: bearer token, never printed; None where the server asks for none.
-        ca_file: certificates of the authorities that are believed, in place of the usual ones.
-    """
-
-    url: str
-    token: str | None = field(default=None, repr=False)
-    ca_file: Path | None = None
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether calls stay on this machine."""
-        return _is_loopback(httpx.URL(self.url).host)
+# A server that asks for more patience than this gets it by way of the spool: the run ends, the next one tries.
+RETRY_AFTER_MAX_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,67 +59,6 @@ class Delivery:
     kept: frozenset[str] = frozenset()
     reason: str = ""
     go_on: bool = True
-
-
-def server_at(url: str, *, token: str | None, allow_plain_http: bool = False, ca_file: Path | None = None) -> Server:
-    """
-    Server at an address, once it is safe to talk to.
-
-    Raises:
-        UsageError: not an http or https address, one that holds a password, or a token that would travel in the clear.
-    """
-    try:
-        parsed = httpx.URL(url.strip().rstrip("/"))
-    except httpx.InvalidURL as error:
-        raise UsageError(f"--server: not an address ({error}); give one such as https://fleetridge.example") from error
-    if parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query or parsed.fragment:
-        raise UsageError("--server: give an http or https address without query, such as https://fleetridge.example")
-    if not _can_be_called(parsed):
-        raise UsageError("--server: no machine can have this name and port; give an address such as https://host:8443")
-    if parsed.userinfo:
-        raise UsageError("--server: an address must not hold a password; put the token in a file and use --token-file")
-    server = Server(str(parsed), token, ca_file)
-    if token and parsed.scheme == "http" and not server.is_loopback and not allow_plain_http:
-        raise UsageError(
-            "--server: a token over plain http can be read on its way; use https, or --allow-plain-http where the "
-            "network is trusted"
-        )
-    return server
-
-
-def open_http(
-    server: Server,
-    *,
-    headers: Mapping[str, str],
-    timeouts: httpx.Timeout,
-    transport: httpx.BaseTransport | None = None,
-) -> httpx.Client:
-    """
-    Connections to a server: certificates are checked, redirects are not followed, proxies are those of the environment.
-
-    Raises:
-        UsageError: certificates or a proxy that an option or the environment names cannot be used.
-    """
-    try:
-        return httpx.Client(
-            transport=transport,
-            timeout=timeouts,
-            follow_redirects=False,
-            # A proxy from the environment would carry calls to this very machine, token and all, somewhere else.
-            trust_env=not server.is_loopback,
-            verify=True if server.ca_file is None else ssl.create_default_context(cafile=server.ca_file),
-            headers=headers,
-        )
-    except OSError as error:
-        raise UsageError(
-            f"certificates cannot be read ({error}); check --ca-file, SSL_CERT_FILE and SSL_CERT_DIR"
-        ) from error
-    # A proxy's address may hold a password, so what httpx says of it is not repeated.
-    except (ValueError, httpx.InvalidURL, ImportError) as error:
-        raise UsageError(
-            "the proxy cannot be used; give HTTPS_PROXY, HTTP_PROXY or ALL_PROXY an address such as "
-            "http://proxy.example:3128, or take this server out with NO_PROXY"
-        ) from error
 
 
 @final
@@ -168,8 +90,8 @@ class Client:
         self._server = server
         self._wait = wait
         self._share = share
-        self._http = open_http(server, headers=headers_of(server.token), timeouts=timeouts, transport=transport)
-        self._postbox = Postbox(self._http, server.url, is_stopped=lambda: wait(0))
+        self._http = open_http(server, headers=CONTENT_HEADERS, timeouts=timeouts, transport=transport)
+        self._postbox = Poster(self._http, server.url, is_stopped=lambda: wait(0))
 
     def __enter__(self) -> Client:
         return self
@@ -179,7 +101,7 @@ class Client:
 
     def deliver(self, reports: Sequence[Outgoing]) -> Delivery:
         """Post reports in one call, in smaller ones where the server does not take them together."""
-        done, decision = self._with_tries(reports, backoff.MAX_TRIES)
+        done, decision = self._with_tries(reports, MAX_TRIES)
         pending = [report for report in reports if report.report_id in decision.kept]
         if len(pending) > 1 and decision.split:
             return _merged(replace(done, kept=frozenset()), self._in_halves(pending))
@@ -220,19 +142,19 @@ class Client:
         ids = [report.report_id for report in reports]
         try:
             answer = self._postbox.post(reports)
-        except LeftBehindError:
+        except AbandonedError:
             return None, Decision(kept=frozenset(ids), reason="the program ends before the server has answered")
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = f"{self._server.url} cannot be reached ({_cause(error)}); check --server and the network"
             return None, Decision(kept=frozenset(ids), again=True, reason=reason)
-        return answer, delivery.decide(answer, ids)
+        return answer, decide(answer, ids)
 
     def _stops_after(self, tries: int, answer: Answer | None, decision: Decision) -> bool:
         """Pause before the next try; True where there is to be none."""
-        pause_s = backoff.jittered_s(tries, share=self._share())
+        pause_s = jittered_s(tries, share=self._share())
         if answer is not None:
-            asked_s = backoff.retry_after_s(answer.retry_after, date=answer.date, now=datetime.now(timezone.utc))
-            if asked_s is not None and asked_s > backoff.RETRY_AFTER_MAX_S:
+            asked_s = retry_after_s(answer.retry_after, date=answer.date, now=datetime.now(timezone.utc))
+            if asked_s is not None and asked_s > RETRY_AFTER_MAX_S:
                 log.warning("%s asks to wait longer than a run may take; the next run tries again", self._server.url)
                 return True
             pause_s += asked_s or 0.0
@@ -269,19 +191,43 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _can_be_called(url: httpx.URL) -> bool:
-    """Whether the name can be looked up and the port exists; what httpx lets pass, the socket trips over."""
-    try:
-        url.host.encode("idna")
-    except UnicodeError:
-        return False
-    return url.port is None or 0 < url.port <= _HIGHEST_PORT
+def jittered_s(tries: int, *, share: float) -> float:
+    """
+    Pause after `tries` failed tries, in seconds.
+
+    Args:
+        tries: failed so far, at least 1.
+        share: random number between 0 and 1.
+    """
+    return share * min(CAP_S, BASE_S * 2.0 ** (tries - 1))
 
 
-def _is_loopback(host: str) -> bool:
-    if host == _LOOPBACK_NAME:
-        return True
+def retry_after_s(header: str | None, *, date: str | None, now: datetime) -> float | None:
+    """
+    Pause in seconds that a Retry-After header asks for (RFC 9110, 10.2.3: seconds or an HTTP date).
+
+    A date is counted from the server's own Date header where there is one, as the node's clock may be wrong.
+
+    Returns:
+        The pause, at least 0; None without a header that can be read.
+    """
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    until = _http_date(text)
+    if until is None:
+        return None
+    sent = _http_date(date) or now
+    return max(0.0, (until - sent).total_seconds())
+
+
+def _http_date(text: str | None) -> datetime | None:
+    if text is None:
+        return None
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

@@ -22,7 +22,8 @@ from pathlib import Path
 from uuid import UUID
 
 from fleetridge import strict_json
-from fleetridge_agent.deliver.durable_file import FOLDER_MODE, remove_leftovers, write_durably
+from fleetridge.quantities import MIB
+from fleetridge_agent.durable_file import FOLDER_MODE, remove_leftovers, write_durably
 from fleetridge_agent.errors import SpoolError
 
 log = logging.getLogger(__name__)
@@ -30,13 +31,13 @@ log = logging.getLogger(__name__)
 # A day of hourly runs on a node split into 64 partitions is 1536 reports; with some hundred kilobytes each this holds
 # about a day there, and weeks on a node of eight gpus.
 MAX_REPORTS = 2048
-MAX_BYTES = 256 * 1024**2
+MAX_BYTES = 256 * MIB
 
 # What was refused or broken is kept to be looked at, and a few hundred files show any pattern there is.
 MAX_SET_ASIDE = 256
 
 # A full sweep's report is some hundred kilobytes; a file a hundred times that is none.
-_MAX_FILE_BYTES = 32 * 1024**2
+_MAX_FILE_BYTES = 32 * MIB
 
 # Wide enough that names sort by number for as long as any disk lives.
 _NUMBER_DIGITS = 12

@@ -1,5 +1,5 @@
 """
-What a sweep needs of a device: the one door between the measuring rooms and the silicon.
+What a sweep needs of a device: the one door between the sweep and the silicon.
 
     SweepError                      measuring broke off (errors.py)
     ├── OutOfDeviceMemoryError      this shape or buffer does not fit; smaller ones may
@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from fleetridge.report import Environment, Evidence, Gpu, Regime
-from fleetridge_agent.device.product import Gemm
+from fleetridge_agent.busy.occupancy import ForeignUse
+from fleetridge_agent.device.product import Fill, Gemm
 from fleetridge_agent.errors import SweepError
-
-DeviceKind = Literal["cuda", "cpu"]
-FillKind = Literal["normal", "zeros"]
+from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.readings.evidence import Telemetry
 
 Launch = Callable[[], object]
 """Starts one call of prepared work and returns; on a gpu before the call has run."""
@@ -51,39 +51,6 @@ class DeviceFaultError(SweepError):
         super().__init__(message, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """
-    What operands hold. Random numbers draw more power than zeros, so the kind is part of what is comparable.
-
-    Attributes:
-        kind: `normal`, or `zeros` to learn whether power limits the device.
-        seed: of the random numbers.
-    """
-
-    kind: FillKind = "normal"
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """
-    Readings of one moment; None for each that the driver does not have.
-
-    Attributes:
-        throttle_reasons: names of the reasons that hold the clock down now, None where the driver does not say.
-    """
-
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    memory_temperature_c: float | None = None
-    throttle_reasons: frozenset[str] | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-
-
 class Copies(Protocol):
     """Several copies of the operands of one product, held for batches of calls that leave no gap between them."""
 
@@ -95,39 +62,6 @@ class Copies(Protocol):
             UnsupportedError: calls of this product cannot be made in batches.
         """
         ...
-
-
-class Telemetry(Protocol):
-    """What can be read of a device while it works, without disturbing it."""
-
-    def sample(self) -> Sample:
-        """Readings of this moment."""
-        ...
-
-    def throttle_ms(self) -> dict[str, float]:
-        """Time that each throttle reason has held so far, by the driver's own counters; empty where it has none."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignUse:
-    """
-    Who else used the device; counted, never named.
-
-    Attributes:
-        processes: others that were seen before or during the sweep, None where none could have been seen.
-        bytes: memory that they held, None where the driver does not say.
-        signals: what could be read at all, None where nothing was asked.
-    """
-
-    processes: int | None = None
-    bytes: int | None = None
-    signals: tuple[str, ...] | None = None
-
-    @property
-    def contended(self) -> bool | None:
-        """Whether somebody else used the device; None where nobody could tell."""
-        return None if self.processes is None else self.processes > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +115,7 @@ class Device(Protocol):
         ...
 
     def free_bytes(self) -> int:
-        """Memory that could be allocated now."""
+        """Memory in bytes that could be allocated now."""
         ...
 
     def require_supported(self, gemm: Gemm) -> None:

@@ -1,15 +1,12 @@
-"""Whether the gpus of this node can be seen and used."""
+"""Whether the gpus of this node can be seen and used, and which of their kinds were never tried on silicon."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from fleetridge_agent.config import options
-from fleetridge_agent.doctor.child import NoFactsError
-from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NvmlFacts
-from fleetridge_agent.doctor.finding import Finding, not_checked, ok, problem, warning
-from fleetridge_agent.doctor.surroundings import Surroundings
+from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NoFactsError, NvmlFacts
+from fleetridge_agent.doctor.probe import Finding, NodeState, not_checked, ok, problem, warning
 
 # NVIDIA driver, README, "device files": control, unified memory (without which no program starts) and each card.
 _NEEDED_NODES = ("nvidiactl", "nvidia-uvm")
@@ -26,22 +23,25 @@ _HANGS = "look for Xid errors in `dmesg`; a gpu that has fallen off its bus need
 # CUDA's word where the trouble is one that NVML, or the device nodes, name more exactly.
 _NO_DRIVER = "no_driver"
 
+_STAND_INS = "never tried on silicon, tested with stand-ins only"
+_COMPARE = "hold its results against another tool before relying on them"
 
-def device_nodes(around: Surroundings) -> Iterator[Finding]:
+
+def device_nodes(node: NodeState) -> Iterator[Finding]:
     """Whether the driver's device nodes are there and may be used by this user."""
-    if not _measures_gpus(around):
+    if not node.settings.measures_gpus:
         return
-    folder = around.host.root / "dev"
+    folder = node.host.root / "dev"
     nodes = {path.name: path for path in folder.glob("nvidia*")}
     cards = sorted(name for name in nodes if _CARD_NODE.fullmatch(name))
     if not nodes:
-        yield from _no_nodes(around)
+        yield from _no_nodes(node)
         return
     missing = [f"/dev/{name}" for name in _NEEDED_NODES if name not in nodes]
     if missing:
-        yield problem("device nodes", f"{' and '.join(missing)} missing", _make_nodes(around))
+        yield problem("device nodes", f"{' and '.join(missing)} missing", _make_nodes(node))
     names = (*(name for name in _NEEDED_NODES if name in nodes), *cards)
-    closed = [f"/dev/{name}" for name in names if not around.is_allowed(nodes[name])]
+    closed = [f"/dev/{name}" for name in names if not node.is_allowed(nodes[name])]
     if closed:
         yield problem(
             "device nodes",
@@ -52,32 +52,32 @@ def device_nodes(around: Surroundings) -> Iterator[Finding]:
         yield ok("device nodes", f"{len(cards)} of cards, and those of the driver")
 
 
-def nvml(around: Surroundings) -> Iterator[Finding]:
+def nvml(node: NodeState) -> Iterator[Finding]:
     """Whether NVML answers, and with which driver."""
-    if not _measures_gpus(around):
+    if not node.settings.measures_gpus:
         return
     try:
-        facts = around.nvml()
+        facts = node.nvml()
     except NoFactsError as error:
         yield problem("NVML", str(error), _HANGS)
         return
-    module = _kernel_module(around)
+    module = _kernel_module(node)
     loaded = f"; the kernel module is {module}" if module else ""
     if facts.trouble is None:
         yield ok("NVML", f"driver {facts.driver or 'of unknown version'}, cards: {len(facts.cards)}{loaded}")
-    elif facts.trouble.reason == "nvml_missing" and _is_rocm(around):
+    elif facts.trouble.reason == "nvml_missing" and _is_rocm(node):
         yield not_checked("NVML", "torch is a build for ROCm, whose gpus have no NVML")
     else:
         seen, remedy = _parted(facts.trouble.sentence)
         yield problem("NVML", f"{seen}{loaded}", remedy)
 
 
-def cards(around: Surroundings) -> Iterator[Finding]:
+def cards(node: NodeState) -> Iterator[Finding]:
     """Whether every card of the bus is there, can be measured, and is free."""
-    facts = _nvml_or_none(around)
-    if facts is None or facts.trouble is not None or not _measures_gpus(around):
+    facts = _nvml_or_none(node)
+    if facts is None or facts.trouble is not None or not node.settings.measures_gpus:
         return
-    yield from _gone(around, len(facts.cards))
+    yield from _gone(node, len(facts.cards))
     unsliced = [card for card in facts.cards if card.split and not card.slices]
     if unsliced:
         report = problem if len(unsliced) == len(facts.cards) else warning
@@ -94,31 +94,31 @@ def cards(around: Surroundings) -> Iterator[Finding]:
         yield ok("gpu in use", "by nobody that can be seen from here")
 
 
-def cuda(around: Surroundings) -> Iterator[Finding]:
+def cuda(node: NodeState) -> Iterator[Finding]:
     """Whether CUDA starts, and shows as many gpus as there are."""
-    if not _measures_gpus(around):
+    if not node.settings.measures_gpus:
         return
     try:
-        facts = around.cuda()
+        facts = node.cuda()
     except NoFactsError as error:
         yield problem("CUDA", f"starting it: {error}", _HANGS)
         return
     if facts.trouble is None:
-        yield from _visible(around, facts)
-    elif facts.trouble.reason == _NO_DRIVER and _is_rocm(around):
+        yield from _visible(node, facts)
+    elif facts.trouble.reason == _NO_DRIVER and _is_rocm(node):
         yield not_checked("CUDA", "torch is a build for ROCm")
     else:
         seen, remedy = _parted(facts.trouble.sentence)
         yield problem("CUDA", seen, remedy)
 
 
-def _no_nodes(around: Surroundings) -> Iterator[Finding]:
-    if _is_rocm(around):
+def _no_nodes(node: NodeState) -> Iterator[Finding]:
+    if _is_rocm(node):
         yield not_checked("device nodes", "torch is a build for ROCm")
-    elif around.is_container:
+    elif node.is_container:
         yield problem("device nodes", "this container has none of an NVIDIA gpu", _GIVE_GPUS)
-    elif around.host.nvidia_gpus_on_bus():
-        yield problem("device nodes", "there are gpus on the bus and no /dev/nvidia*", _make_nodes(around))
+    elif node.host.nvidia_gpus_on_bus():
+        yield problem("device nodes", "there are gpus on the bus and no /dev/nvidia*", _make_nodes(node))
     else:
         yield problem(
             "device nodes",
@@ -127,25 +127,25 @@ def _no_nodes(around: Surroundings) -> Iterator[Finding]:
         )
 
 
-def _make_nodes(around: Surroundings) -> str:
-    return _GIVE_GPUS if around.is_container else "load the driver and make them: `nvidia-modprobe -u -c=0`"
+def _make_nodes(node: NodeState) -> str:
+    return _GIVE_GPUS if node.is_container else "load the driver and make them: `nvidia-modprobe -u -c=0`"
 
 
-def _gone(around: Surroundings, cards: int) -> Iterator[Finding]:
-    on_bus = around.host.nvidia_gpus_on_bus()
+def _gone(node: NodeState, cards: int) -> Iterator[Finding]:
+    on_bus = node.host.nvidia_gpus_on_bus()
     if on_bus is None or cards >= on_bus:
         return
     seen = f"{on_bus} on the bus, {cards} answer"
-    if around.is_container:
+    if node.is_container:
         yield not_checked("cards", f"{seen}: this container may have been given some only")
     else:
         yield problem("cards", seen, _HANGS)
 
 
-def _visible(around: Surroundings, facts: CudaFacts) -> Iterator[Finding]:
-    known = _nvml_or_none(around)
+def _visible(node: NodeState, facts: CudaFacts) -> Iterator[Finding]:
+    known = _nvml_or_none(node)
     there = None if known is None or known.trouble else sum(card.slices or not card.split for card in known.cards)
-    limit = around.source.environ.get("CUDA_VISIBLE_DEVICES")
+    limit = node.environ.get("CUDA_VISIBLE_DEVICES")
     if there is not None and facts.gpus < there:
         why = f"CUDA_VISIBLE_DEVICES={limit}" if limit else "MIG shows a program one slice only"
         remedy = "unset CUDA_VISIBLE_DEVICES to measure the others; give --gpus to choose" if limit else ""
@@ -154,32 +154,28 @@ def _visible(around: Surroundings, facts: CudaFacts) -> Iterator[Finding]:
         yield ok("CUDA", f"starts and shows {facts.gpus} {'gpu' if facts.gpus == 1 else 'gpus'}")
 
 
-def _kernel_module(around: Surroundings) -> str | None:
+def _kernel_module(node: NodeState) -> str | None:
     """Version of the module that is loaded, which NVML cannot tell where its own differs."""
     try:
-        text = (around.host.root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
+        text = (node.host.root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     found = _KERNEL_MODULE.search(text)
     return found[1] if found else None
 
 
-def _nvml_or_none(around: Surroundings) -> NvmlFacts | None:
+def _nvml_or_none(node: NodeState) -> NvmlFacts | None:
     try:
-        return around.nvml()
+        return node.nvml()
     except NoFactsError:
         return None
 
 
-def _is_rocm(around: Surroundings) -> bool:
+def _is_rocm(node: NodeState) -> bool:
     try:
-        return around.torch().hip is not None
+        return node.torch().hip is not None
     except NoFactsError:
         return False
-
-
-def _measures_gpus(around: Surroundings) -> bool:
-    return options.DEVICE.given(around.source) != "cpu"
 
 
 def _parted(sentence: str) -> tuple[str, str]:
@@ -197,3 +193,22 @@ def _named(card: CardFacts) -> str:
 def _listed(cards: list[CardFacts]) -> str:
     numbers = ", ".join(str(card.index) for card in cards)
     return f"gpu {numbers} is" if len(cards) == 1 else f"gpus {numbers} are"
+
+
+def untried(node: NodeState) -> Iterator[Finding]:
+    """ROCm and MIG, loudly where this node has one of them."""
+    yield _untried_part("ROCm", is_here=_is_rocm(node))
+    yield _untried_part("MIG slices", is_here=_has_slices(node))
+
+
+def _untried_part(what: str, *, is_here: bool) -> Finding:
+    if is_here:
+        return warning("untried", f"{what}, which this node has: {_STAND_INS}", _COMPARE)
+    return not_checked("untried", f"{what}: {_STAND_INS}")
+
+
+def _has_slices(node: NodeState) -> bool:
+    try:
+        return any(card.slices for card in node.nvml().cards)
+    except NoFactsError:
+        return False

@@ -1,19 +1,35 @@
-"""Whether this node's reports can reach the server, and be taken there."""
+"""
+Whether this node's reports can reach the server, and be taken there.
+
+Nothing is stored by asking: the list of reports that is posted is empty, which a server refuses once it has accepted
+whoever sends it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
 
 from fleetridge.quantities import age
 from fleetridge.terminal_text import shortened, visible
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.in_force import foreign_variables
-from fleetridge_agent.deliver.client import Server
-from fleetridge_agent.doctor.finding import Finding, not_checked, ok, problem, warning
-from fleetridge_agent.doctor.server_look import FailureKind, ServerFacts, Unreachable
-from fleetridge_agent.doctor.surroundings import Surroundings
+from fleetridge_agent.deliver.http import open_http, within
+from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.doctor.facts import FailureKind, ServerFacts, Unreachable
+from fleetridge_agent.doctor.probe import Finding, NodeState, not_checked, ok, problem, warning
 from fleetridge_agent.errors import UsageError
+
+_TIMEOUTS = httpx.Timeout(connect=5.0, read=10.0, write=5.0, pool=5.0)
+
+# Against headers that drip in a byte at a time and so never run into the read time-out.
+_CALL_DEADLINE_S = 20.0
+
+_LONGEST_CAUSE = 200
 
 _OK = 200
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _UNPROCESSABLE = 401, 403, 404, 422
@@ -35,28 +51,101 @@ _REMEDY_OF_FAILURE: Mapping[FailureKind, str] = {
 }
 
 
-def server(around: Surroundings) -> Iterator[Finding]:
-    """Whether the server is there and takes reports from here."""
-    source = around.source
-    if options.SERVER.given(source) is None:
-        yield problem("server", "none is named", "give --server or set FLEETRIDGE_SERVER; `sweep` needs none")
-        return
+def server_facts(
+    server: Server, *, now: Callable[[], datetime], transport: httpx.BaseTransport | None = None
+) -> ServerFacts:
+    """
+    Look at a server.
+
+    Raises:
+        UsageError: certificates or a proxy cannot be used.
+    """
+    with open_http(server, timeouts=_TIMEOUTS, transport=transport) as http:
+        try:
+            asked_at = now()
+            ready = _head_of(http, "GET", f"{server.url}/readyz")
+            answered_at = now()
+            ingest = _head_of(http, "POST", f"{server.url}/reports", json={"reports": []})
+            read = _head_of(http, "GET", f"{server.url}/devices", params={"limit": 1})
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            return ServerFacts(unreachable=Unreachable(_kind(error), _cause(error)))
+    return ServerFacts(
+        ready=ready.status_code,
+        ingest=ingest.status_code,
+        read=read.status_code,
+        location=ready.headers.get("location"),
+        date=_date(ready.headers.get("date")),
+        asked_at=asked_at,
+        answered_at=answered_at,
+    )
+
+
+def _head_of(http: httpx.Client, method: str, url: str, **arguments: Any) -> httpx.Response:  # noqa: ANN401 # of httpx
+    """Status and headers of an answer; its body, which may be anything of any length, is not read."""
+
+    def asked() -> httpx.Response:
+        with http.stream(method, url, **arguments) as response:
+            return response
+
+    return within(_CALL_DEADLINE_S, asked)
+
+
+def _kind(error: BaseException) -> FailureKind:
+    if isinstance(error, httpx.ProxyError):
+        return "proxy"
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return "tls"
+        if isinstance(cause, socket.gaierror):
+            return "name"
+        cause = cause.__cause__
+    return "connection"
+
+
+def _cause(error: Exception) -> str:
+    return shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
+
+
+def _date(header: str | None) -> datetime | None:
     try:
-        named = choices.server_of(source)
-        facts = around.server(named)
-    except UsageError as error:
-        seen, _, remedy = str(error).partition("; ")
-        yield problem("server", seen, remedy or "correct it")
+        moment = parsedate_to_datetime(header or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
+def server(node: NodeState) -> Iterator[Finding]:
+    """Whether the server is there and takes reports from here."""
+    named, fault, facts = node.settings.server, node.settings.server_fault, None
+    if named is not None:
+        try:
+            facts = node.server(named)
+        except UsageError as error:
+            fault = str(error)
+    if named is None and fault is None:
+        yield problem("server", "none is named", "give --server or set FLEETRIDGE_SERVER; `sweep` needs none")
+    if named is None or facts is None:
+        yield from _faulty(fault)
         return
     if facts.unreachable is not None:
-        yield _unreachable(around, named, facts.unreachable)
+        yield _unreachable(node, named, facts.unreachable)
         return
     yield from _there(named, facts)
     yield from _clock(facts)
 
 
-def _unreachable(around: Surroundings, named: Server, trouble: Unreachable) -> Finding:
-    proxies = ", ".join(f"{proxy.name}={proxy.value}" for proxy in foreign_variables(around.source.environ))
+def _faulty(sentence: str | None) -> Iterator[Finding]:
+    """What is wrong with the settings of the server, if anything."""
+    if sentence is not None:
+        seen, _, remedy = sentence.partition("; ")
+        yield problem("server", seen, remedy or "correct it")
+
+
+def _unreachable(node: NodeState, named: Server, trouble: Unreachable) -> Finding:
+    proxies = ", ".join(f"{proxy.name}={proxy.value}" for proxy in node.settings.foreign)
     by_way = f"; in force: {proxies}" if proxies and not named.is_loopback else ""
     seen = f"{named.url} cannot be reached: {trouble.cause}{by_way}"
     return problem("server", seen, _REMEDY_OF_FAILURE[trouble.kind])

@@ -1,20 +1,20 @@
-"""Whether the state directory can hold what must not be lost."""
+"""Whether the state directory can hold what must not be lost, and the settings say what was meant."""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleetridge.quantities import binary_size
+from fleetridge.quantities import MIB, binary_size
 from fleetridge_agent.deliver.spool import MAX_BYTES, MAX_REPORTS, Spool
-from fleetridge_agent.doctor.finding import Finding, ok, problem, warning
-from fleetridge_agent.doctor.surroundings import Surroundings
+from fleetridge_agent.doctor.probe import Finding, NodeState, ok, problem, warning
 
 # A few full sweeps of a node of eight gpus.
-_LEAST_FREE_BYTES = 16 * 1024**2
+_LEAST_FREE_BYTES = 16 * MIB
 
 # File systems that several hosts mount, by the names of /proc/mounts; those behind FUSE are named fuse.NAME.
 _SHARED = frozenset(
@@ -25,25 +25,28 @@ _LOCAL_FUSE = frozenset({"fuse.overlayfs", "fuse.fuse-overlayfs", "fuse.lxcfs"})
 
 _OTHER_PLACE = "give another --state-dir, on a disk of this node"
 
+# A Secret that Kubernetes mounts belongs to root and may be read by the pod's group.
+_TOO_LOOSE = stat.S_IRWXO | stat.S_IWGRP
 
-def state_dir(around: Surroundings) -> Iterator[Finding]:
+
+def state_dir(node: NodeState) -> Iterator[Finding]:
     """Whether reports can be put on disk, how much room there is, and whose disk it is."""
-    folder = _nearest(around.state_dir)
-    trouble = _write_trouble(around.state_dir)
+    folder = _nearest(node.state_dir)
+    trouble = _write_trouble(node.state_dir)
     if trouble is not None:
-        yield problem("state directory", f"{around.state_dir} cannot be written: {trouble}", _owned(around.state_dir))
+        yield problem("state directory", f"{node.state_dir} cannot be written: {trouble}", _owned(node.state_dir))
         return
-    closed = _closed_to_us(around.state_dir)
+    closed = _closed_to_us(node.state_dir)
     if closed is not None:
         yield problem(
             "state directory",
             f"{closed} is another user's: reports and locks in it cannot be used",
-            f"run the agent as always the same user; `chown -R {_user()} {around.state_dir}` mends what is there",
+            f"run the agent as always the same user; `chown -R {_user()} {node.state_dir}` mends what is there",
         )
         return
-    yield ok("state directory", f"{around.state_dir} can be written")
+    yield ok("state directory", f"{node.state_dir} can be written")
     yield from _room(folder)
-    kind = _file_system(around, folder)
+    kind = _file_system(node, folder)
     if kind is not None and _is_shared(kind):
         yield warning(
             "state directory",
@@ -52,9 +55,9 @@ def state_dir(around: Surroundings) -> Iterator[Finding]:
         )
 
 
-def spool(around: Surroundings) -> Iterator[Finding]:
+def spool(node: NodeState) -> Iterator[Finding]:
     """What waits, what was refused, and what is broken."""
-    box = Spool(around.state_dir)
+    box = Spool(node.state_dir)
     waiting, waiting_bytes = _counted(box.folder)
     if waiting >= MAX_REPORTS or waiting_bytes >= MAX_BYTES:
         yield problem(
@@ -151,10 +154,10 @@ def _room(folder: Path) -> Iterator[Finding]:
         yield ok("disk", f"{binary_size(free)} are free at {folder}")
 
 
-def _file_system(around: Surroundings, folder: Path) -> str | None:
+def _file_system(node: NodeState, folder: Path) -> str | None:
     """Kind of the file system that a folder lies on (proc(5), /proc/pid/mounts); None where nothing says."""
     try:
-        text = (around.host.root / "proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        text = (node.host.root / "proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     mounts = [fields for line in text.splitlines() if len(fields := line.split(" ")) > 2]  # noqa: PLR2004 # kind is third
@@ -181,3 +184,33 @@ def _counted(folder: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return len(sizes), sum(sizes)
+
+
+def settings(node: NodeState) -> Iterator[Finding]:
+    """Values that cannot be read, and variables that nothing reads."""
+    for fault in node.settings.faults:
+        yield problem("settings", fault, "correct it")
+    for sentence in node.settings.misspelt:
+        seen, _, remedy = sentence.partition("; ")
+        yield warning("settings", seen, remedy)
+    if not node.settings.faults and not node.settings.misspelt:
+        yield ok("settings", "all can be read; no variable is misspelt")
+
+
+def token_file(node: NodeState) -> Iterator[Finding]:
+    """Whether the token is kept from others on this host; whether it is one, the server's probe finds out."""
+    path = node.settings.token_file
+    if path is None:
+        return
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if mode & _TOO_LOOSE:
+        yield warning(
+            "token file",
+            f"{path} has mode {stat.S_IMODE(mode):04o}: others on this host may use the token",
+            f"`chmod 600 {path}`; in Kubernetes set defaultMode: 0400 on the volume",
+        )
+    else:
+        yield ok("token file", f"{path} is closed to others (mode {stat.S_IMODE(mode):04o})")

@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fleetridge_agent.config import options
-from fleetridge_agent.doctor.child import NoFactsError
-from fleetridge_agent.doctor.facts import CudaFacts, TorchFacts
-from fleetridge_agent.doctor.finding import Finding, ok, problem, warning
-from fleetridge_agent.doctor.surroundings import Surroundings
+from fleetridge_agent.doctor.facts import CudaFacts, NoFactsError, TorchFacts
+from fleetridge_agent.doctor.probe import Finding, NodeState, ok, problem, warning
 
-# The oldest that the measuring rooms were written for (pyproject.toml).
+# The oldest that the measuring was written for (pyproject.toml).
 _OLDEST_TORCH = (2, 4)
 
 # cuda.h: cuDriverGetVersion gives 1000·major + 10·minor.
 _MAJOR_STEP, _MINOR_STEP = 1000, 10
 
 
-def torch(around: Surroundings) -> Iterator[Finding]:
+def torch(node: NodeState) -> Iterator[Finding]:
     """Whether torch is there and fits the device."""
     try:
-        facts = around.torch()
+        facts = node.torch()
     except NoFactsError as error:
         yield problem(
             "torch",
@@ -36,9 +33,9 @@ def torch(around: Surroundings) -> Iterator[Finding]:
     if facts.hip is not None:
         yield from _rocm(facts)
     elif facts.cuda is None:
-        yield from _without_cuda(around, facts)
+        yield from _without_cuda(node, facts)
     else:
-        yield from _with_cuda(around, facts)
+        yield from _with_cuda(node, facts)
 
 
 def _of_version(facts: TorchFacts) -> Iterator[Finding]:
@@ -59,8 +56,8 @@ def _rocm(facts: TorchFacts) -> Iterator[Finding]:
         )
 
 
-def _without_cuda(around: Surroundings, facts: TorchFacts) -> Iterator[Finding]:
-    if options.DEVICE.given(around.source) == "cpu":
+def _without_cuda(node: NodeState, facts: TorchFacts) -> Iterator[Finding]:
+    if not node.settings.measures_gpus:
         yield ok("torch", f"{facts.version}, built for CPUs, which is what --device cpu needs")
     else:
         yield problem(
@@ -70,8 +67,8 @@ def _without_cuda(around: Surroundings, facts: TorchFacts) -> Iterator[Finding]:
         )
 
 
-def _with_cuda(around: Surroundings, facts: TorchFacts) -> Iterator[Finding]:
-    built, newest = _parts(facts.cuda), _newest_cuda(around)
+def _with_cuda(node: NodeState, facts: TorchFacts) -> Iterator[Finding]:
+    built, newest = _parts(facts.cuda), _newest_cuda(node)
     seen = f"{facts.version}, built for CUDA {facts.cuda}"
     if built is None or newest is None or built <= newest:
         yield ok("torch", seen)
@@ -86,9 +83,9 @@ def _with_cuda(around: Surroundings, facts: TorchFacts) -> Iterator[Finding]:
         yield warning("torch", f"{beyond}: it starts, and some kernels may not", remedy)
 
 
-def _newest_cuda(around: Surroundings) -> tuple[int, int] | None:
+def _newest_cuda(node: NodeState) -> tuple[int, int] | None:
     try:
-        facts: CudaFacts = around.cuda()
+        facts: CudaFacts = node.cuda()
     except NoFactsError:
         return None
     if facts.newest_cuda is None:

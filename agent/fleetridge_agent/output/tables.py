@@ -1,15 +1,23 @@
-"""Measured points as tables."""
+"""Tables: the measured points of a sweep, and one line a gpu for a run of the whole node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fleetridge.quantities import MISSING, binary_size, percent, significant
 from fleetridge.report import GemmPoint, Report, StreamPoint
 from fleetridge.roofline import attainable_tflops, bound_by
-from fleetridge.text_table import Column, text_table
-from fleetridge_agent.output.achieved import Achieved
-from fleetridge_agent.output.point_groups import gemms_of, intensity, streams_of, warm_twin
+from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
+from fleetridge_agent.output.roofs import (
+    Achieved,
+    achieved,
+    gemms_of,
+    intensity,
+    memory_roofs,
+    products_in,
+    streams_of,
+    warm_twin,
+)
 
 # What each stream does, in words that let its bytes be counted by hand.
 _STREAMS = {
@@ -27,21 +35,31 @@ _WARM = Column("warm", "ms")
 _BOUND_BY = Column("bound by", align="left")
 _OF_ROOF = Column("of roof", "%")
 
+_RUN_COLUMNS = (
+    Column("gpu"),
+    Column("device", align="left"),
+    Column("dtype", align="left"),
+    Column("pi", "TFLOP/s"),
+    Column("beta", "GB/s"),
+    Column("ridge", "FLOP/byte"),
+    Column("outcome", align="left"),
+)
+
 
 def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Square products M=N=K of one way to multiply; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "square")
+    points = gemms_of(report.points, roofs.product, "square")
     rows = [
         [str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs), _warm(point, report)]
         for point in points
     ]
-    title = f"Square GEMM, {roofs.multiplication}, measured"
+    title = f"Square GEMM, {roofs.product.title}, measured"
     return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF, _WARM), rows, title, width)
 
 
 def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products with a model's weights, one row a shape and number of tokens M; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "skinny")
+    points = gemms_of(report.points, roofs.product, "skinny")
     rows = [
         [
             point.label or MISSING,
@@ -51,12 +69,12 @@ def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
         for point in points
     ]
     columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF, _WARM)
-    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.multiplication}, measured", width)
+    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.product.title}, measured", width)
 
 
 def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products that decide the compute roofs; empty where none was measured."""
-    points = gemms_of(report.points, roofs.multiplication, "reference", "best")
+    points = gemms_of(report.points, roofs.product, "reference", "best")
     rows = [
         [
             *(_roof_of(point), str(point.M), str(point.K), str(point.N)),
@@ -68,7 +86,7 @@ def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
         Column("roof"),
         *(Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"), Column("power", "W")),
     )
-    return _table(columns, rows, f"Reference shapes, {roofs.multiplication}, measured", width)
+    return _table(columns, rows, f"Reference shapes, {roofs.product.title}, measured", width)
 
 
 def stream_table(report: Report, *, width: int) -> str:
@@ -140,3 +158,33 @@ def _warm(point: GemmPoint, report: Report) -> str:
     """Time of the same product with its operands in the cache."""
     twin = warm_twin(point, report.points)
     return MISSING if twin is None else significant(twin.ms)
+
+
+def run_table(reports: Sequence[Report], *, width: int = DEFAULT_WIDTH) -> str:
+    """Table of the reports of one run, a row for each way to multiply."""
+    return text_table(_RUN_COLUMNS, [row for report in reports for row in _run_rows(report)], width=width)
+
+
+def _run_rows(report: Report) -> Iterator[list[str]]:
+    outcome = _outcome(report)
+    memory = memory_roofs(report)
+    beta = significant(None if memory is None else memory.beta.value)
+    found = [achieved(report, product) for product in products_in(report)]
+    for roofs in found:
+        pi, ridge = significant(roofs.pi.value), significant(roofs.ridge)
+        yield [*_gpu_cells(report), roofs.product.title, pi, beta, ridge, outcome]
+    if not found:
+        yield [*_gpu_cells(report), MISSING, MISSING, beta, MISSING, outcome]
+
+
+def _outcome(report: Report) -> str:
+    if report.reason is not None:
+        return f"{report.outcome}: {report.reason}"
+    is_together = report.sweep is not None and report.sweep.gpus_at_once is not None
+    return f"{report.outcome} at once" if is_together else report.outcome
+
+
+def _gpu_cells(report: Report) -> list[str]:
+    if report.gpu is None:
+        return [f"node {report.node.name}", MISSING]
+    return [report.gpu.uuid or report.gpu.pci_bus_id or MISSING, report.gpu.device or MISSING]

@@ -1,26 +1,64 @@
-"""What a worker says, one JSON object a line: where it is, what there is to log, and at last its report."""
+"""What a worker is told and says, one JSON object a line: the job; steps, remarks and at last the report."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fleetridge.report import Report
 from fleetridge_agent.errors import ExitCode
+from fleetridge_agent.gpus.targets import Target
+from fleetridge_agent.progress import Progress
+from fleetridge_agent.sweep.report import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """
+    What one worker is to do.
+
+    Attributes:
+        parent: process that gives the job; the worker does not outlive it.
+        is_contended: whether somebody uses the gpu and it is to be measured nevertheless.
+        is_together: whether to wait for the word before measuring.
+    """
+
+    target: Target
+    assignment: Assignment
+    parent: int
+    is_contended: bool = False
+    is_together: bool = False
+
+
+_JOB = TypeAdapter(Job)
+
+
+def job_json(job: Job) -> bytes:
+    """A job as one line of JSON, without the line's end."""
+    return _JOB.dump_json(job)
+
+
+def job_of(line: bytes) -> Job:
+    """
+    A job as it was given.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _JOB.validate_json(line)
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Step(_Message):
-    """What the worker is about to do: step number `step` of `steps`, from 1."""
+class StepStarted(_Message):
+    """The worker is about to take a step of its sweep."""
 
     kind: Literal["step"] = "step"
-    step: int
-    steps: int
-    text: str
+    progress: Progress
 
 
 class Remark(_Message):
@@ -52,9 +90,10 @@ class Finished(_Message):
     report: Report
 
 
-Message = Annotated[Step | Remark | Ready | Misused | Finished, Field(discriminator="kind")]
+Message = Annotated[StepStarted | Remark | Ready | Misused | Finished, Field(discriminator="kind")]
 
-_MESSAGE: TypeAdapter[Step | Remark | Ready | Misused | Finished] = TypeAdapter(Message)
+
+_MESSAGE: TypeAdapter[StepStarted | Remark | Ready | Misused | Finished] = TypeAdapter(Message)
 
 
 def line_of(message: _Message) -> bytes:
@@ -66,7 +105,7 @@ def line_of(message: _Message) -> bytes:
     return message.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-def message_of(line: bytes) -> Step | Remark | Ready | Misused | Finished:
+def message_of(line: bytes) -> StepStarted | Remark | Ready | Misused | Finished:
     """
     A message as it was said.
 

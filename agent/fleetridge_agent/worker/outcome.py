@@ -7,10 +7,8 @@ import signal
 
 from fleetridge.report import Report
 from fleetridge_agent.errors import AgentError, SweepError, UsageError
-from fleetridge_agent.measure.measuring import Measured, refused
-from fleetridge_agent.measure.report_builder import one_line
-from fleetridge_agent.worker.messages import Finished
-from fleetridge_agent.worker.order import Order
+from fleetridge_agent.sweep.report import Measured, one_line, refused
+from fleetridge_agent.worker.messages import Finished, Job
 from fleetridge_agent.worker.process import Worker
 
 log = logging.getLogger(__name__)
@@ -29,33 +27,33 @@ def measured_by(worker: Worker, *, limit_s: float) -> Measured:
     Raises:
         UsageError: the options cannot be carried out on this device.
     """
-    said, order = worker.dialogue.said, worker.order
+    said, job = worker.pipes.said, worker.job
     if said.misused is not None:
         raise UsageError(said.misused.text)
     if said.finished is None:
         return _without_report(worker, limit_s=limit_s)
-    strange = _strangeness(said.finished.report, order)
+    strange = _strangeness(said.finished.report, job)
     if strange is not None:
-        return _refused(order, SweepError(f"its process handed in a report {strange}; see to the versions installed"))
-    handed_in = _named(said.finished, order)
+        return _refused(job, SweepError(f"its process handed in a report {strange}; see to the versions installed"))
+    handed_in = _named(said.finished, job)
     if worker.why == "timed_out" and handed_in.report.reason == "preempted":
-        return _timed_out(handed_in, order, limit_s=limit_s)
+        return _timed_out(handed_in, job, limit_s=limit_s)
     return handed_in
 
 
 def _without_report(worker: Worker, *, limit_s: float) -> Measured:
     if worker.why == "timed_out":
-        detail = _too_long(worker.order, limit_s=limit_s, exit_code=worker.exit_code)
-        return _refused(worker.order, SweepError(detail, reason="timed_out"))
+        detail = _too_long(worker.job, limit_s=limit_s, exit_code=worker.exit_code)
+        return _refused(worker.job, SweepError(detail, reason="timed_out"))
     if worker.why == "preempted":
         error = SweepError("the run was ended by a signal before this gpu had a result; run it again")
         error.reason = "preempted"
-        return _refused(worker.order, error)
-    return _refused(worker.order, _crash(worker))
+        return _refused(worker.job, error)
+    return _refused(worker.job, _crash(worker))
 
 
 def _crash(worker: Worker) -> SweepError:
-    said = worker.dialogue.said
+    said = worker.pipes.said
     seen = [_how(worker.exit_code)]
     if said.last_words:
         seen.append(f"its last words: {said.last_words}")
@@ -81,16 +79,16 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _too_long(order: Order, *, limit_s: float, exit_code: int | None) -> str:
+def _too_long(job: Job, *, limit_s: float, exit_code: int | None) -> str:
     # A check has no such option: nothing but a hang makes a quick sweep take that long.
-    raised = "" if order.assignment.run.kind == "check" else ", or raise --limit"
+    raised = "" if job.assignment.run.kind == "check" else ", or raise --limit"
     left_behind = "; its process hangs in the driver and cannot be killed, reboot the node" if exit_code is None else ""
     return f"it took longer than {limit_s:g} s and was ended; see whether the gpu hangs{raised}{left_behind}"
 
 
-def _strangeness(report: Report, order: Order) -> str | None:
+def _strangeness(report: Report, job: Job) -> str | None:
     """What shows that a report is not the one that was asked for, as the end of a sentence."""
-    run, gpu = order.assignment.run, order.target.gpu
+    run, gpu = job.assignment.run, job.target.gpu
     if report.run.run_id != run.run_id:
         return "of another run"
     measured = None if report.gpu is None else report.gpu.uuid
@@ -99,22 +97,22 @@ def _strangeness(report: Report, order: Order) -> str | None:
     return None
 
 
-def _named(finished: Finished, order: Order) -> Measured:
+def _named(finished: Finished, job: Job) -> Measured:
     """The report under the identity by which the node knows the gpu, where it has no UUID to be known by."""
-    report, known = finished.report, order.target.identity
+    report, known = finished.report, job.target.identity
     if known is not None and known.uuid is None and report.gpu is not None:
         place = known.model_dump(include={"pci_bus_id", "index", "partition"})
         report = report.model_copy(update={"gpu": report.gpu.model_copy(update=place)})
     return Measured(report, finished.code)
 
 
-def _timed_out(handed_in: Measured, order: Order, *, limit_s: float) -> Measured:
+def _timed_out(handed_in: Measured, job: Job, *, limit_s: float) -> Measured:
     """A report with what was measured until the limit."""
-    detail = _too_long(order, limit_s=limit_s, exit_code=0)
-    log.warning("%s: %s", order.target, detail)
+    detail = _too_long(job, limit_s=limit_s, exit_code=0)
+    log.warning("%s: %s", job.target, detail)
     report = handed_in.report.model_copy(update={"reason": "timed_out", "detail": one_line(detail)})
     return Measured(report, handed_in.code)
 
 
-def _refused(order: Order, error: AgentError) -> Measured:
-    return refused(order.assignment, error, order.target, is_together=order.is_together)
+def _refused(job: Job, error: AgentError) -> Measured:
+    return refused(job.assignment, error, job.target, is_together=job.is_together)

@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: a process that is given an order, listened to, and ended when its time is up."""
+"""A worker as its parent sees it: a process with a job, the pipes to it, and its end when its time is up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,43 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO, Literal, cast
 
 from fleetridge.own_program import own_program
+from fleetridge.quantities import MIB
 from fleetridge_agent.errors import SweepError
-from fleetridge_agent.worker.dialogue import Dialogue
-from fleetridge_agent.worker.messages import Go, line_of
-from fleetridge_agent.worker.order import Order, one_gpu_environ, order_json
+from fleetridge_agent.gpus.targets import one_gpu_environ
+from fleetridge_agent.worker.messages import (
+    Finished,
+    Go,
+    Job,
+    Misused,
+    Ready,
+    Remark,
+    StepStarted,
+    job_json,
+    line_of,
+    message_of,
+)
 
-PROGRAM = own_program("fleetridge_agent.worker")
+# A full report of the largest sweep has some MiB; what is larger is none.
+_LONGEST_LINE_BYTES = 64 * MIB
+
+# Of what a worker wrote to stderr, enough for the end of a traceback.
+_KEPT_BYTES = 16384
+
+# One reading takes what a pipe holds (pipe(7): 64 KiB) many times over, and yet ends where somebody writes without end.
+_CHUNK_BYTES = 65536
+_CHUNKS = 64
+
+# Of something that is no message, enough to see what it is.
+_SHOWN_BYTES = 80
+
+# Lines of a dump or traceback that are not its sentence (faulthandler, traceback).
+_NOT_SAID = (" ", "\t", "Current thread", "Thread 0x", "Extension modules", "Traceback")
+
+PROGRAM = own_program("fleetridge_agent.worker.child")
 
 # From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
 # hands in its report within a second; only one call that takes longer than all of that needs more.
@@ -34,22 +62,22 @@ class Worker:
     One worker.
 
     Attributes:
-        order: what it is to do.
-        dialogue: what is said to it, and what it says.
+        job: what it is to do.
+        pipes: what is said to it, and what it says.
         why: why it was ended from here, None where it was not.
         exit_code: as `subprocess` has it (minus the signal), None while it runs.
     """
 
-    def __init__(self, order: Order, process: subprocess.Popen[bytes], *, limit_s: float) -> None:
-        self.order = order
-        self.dialogue = Dialogue(*cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr)))
-        self.dialogue.send(order_json(order) + b"\n")
+    def __init__(self, job: Job, process: subprocess.Popen[bytes], *, limit_s: float) -> None:
+        self.job = job
+        self.pipes = Pipes(*cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr)))
+        self.pipes.send(job_json(job) + b"\n")
         self.why: Why | None = None
         self.exit_code: int | None = None
         self._process = process
         self._limit_s = limit_s
         self._limit_at_s = time.monotonic() + limit_s
-        self._has_word = not order.is_together
+        self._has_word = not job.is_together
         self._kill_at_s: float | None = None
         self._lost_at_s: float | None = None
 
@@ -63,7 +91,7 @@ class Worker:
         """Give the word to a worker that is ready; its time begins anew."""
         self._has_word = True
         self._limit_at_s = time.monotonic() + self._limit_s
-        self.dialogue.send(line_of(Go(gpus_at_once=gpus_at_once)))
+        self.pipes.send(line_of(Go(gpus_at_once=gpus_at_once)))
 
     def keep_time(self) -> None:
         """Find out whether it has ended; ask for the end, or insist on it, when it is time to."""
@@ -73,7 +101,7 @@ class Worker:
             self.exit_code = self._process.wait()
         now = time.monotonic()
         # Whoever waits for the others has not spent that time.
-        is_waiting = self.dialogue.said.is_ready and not self._has_word
+        is_waiting = self.pipes.said.is_ready and not self._has_word
         if now >= self._limit_at_s and not is_waiting:
             self.end("timed_out")
         if self._kill_at_s is not None and now >= self._kill_at_s:
@@ -92,7 +120,7 @@ class Worker:
             self._signal(signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):
                 self.exit_code = self._process.wait(0 if self.is_over else _GONE_S)
-        self.dialogue.close()
+        self.pipes.close()
 
     def _has_ended(self) -> bool:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -110,13 +138,13 @@ class Worker:
 
 @contextmanager
 def started(
-    order: Order, *, limit_s: float, program: Sequence[str] = PROGRAM, environ: Mapping[str, str]
+    job: Job, *, limit_s: float, program: Sequence[str] = PROGRAM, environ: Mapping[str, str]
 ) -> Iterator[Worker]:
     """
     Start a worker; after the block it is gone.
 
     Args:
-        order: what it is to do.
+        job: what it is to do.
         limit_s: time after which it is ended.
         program: what to start.
         environ: variables of this process, of which those that choose gpus are replaced.
@@ -130,15 +158,125 @@ def started(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=one_gpu_environ(order.target, environ),
+            env=one_gpu_environ(job.target, environ),
             # A group of its own: Ctrl-C at a terminal reaches us alone, and all that it starts can be ended with it.
             start_new_session=True,
             bufsize=0,
         )
     except OSError as error:
         raise SweepError(f"no process can be started to measure it ({error.strerror}); see to this node") from error
-    worker = Worker(order, process, limit_s=limit_s)
+    worker = Worker(job, process, limit_s=limit_s)
     try:
         yield worker
     finally:
         worker.close()
+
+
+@dataclass(slots=True)
+class WorkerOutput:
+    """
+    What a worker has said so far that decides what becomes of it.
+
+    Attributes:
+        nonsense: what was no message, None where there was nothing like that.
+        last_words: the last sentence that it left on stderr.
+    """
+
+    is_ready: bool = False
+    finished: Finished | None = None
+    misused: Misused | None = None
+    nonsense: str | None = None
+    last_words: str = ""
+
+
+class Pipes:
+    """
+    Sends lines to a worker, and takes its messages as they come.
+
+    Attributes:
+        said: kept up to date.
+    """
+
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
+        self.said = WorkerOutput()
+        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
+        for stream in (stdin, stdout, stderr):
+            os.set_blocking(stream.fileno(), False)
+        self._unsent = b""
+        self._line = b""
+        self._left_on_stderr = b""
+
+    @property
+    def readers(self) -> tuple[IO[bytes], ...]:
+        """Streams on which something may come."""
+        return tuple(stream for stream in (self._stdout, self._stderr) if not stream.closed)
+
+    @property
+    def writers(self) -> tuple[IO[bytes], ...]:
+        """Streams on which something is to be sent."""
+        return (self._stdin,) if self._unsent and not self._stdin.closed else ()
+
+    def send(self, line: bytes) -> None:
+        """Send a line as soon as the worker takes it."""
+        self._unsent += line
+
+    def exchange(self) -> Iterator[StepStarted | Remark]:
+        """Send and take all that can be without waiting; what it said that is for people."""
+        self._send()
+        self._left_on_stderr = (self._left_on_stderr + self._taken(self._stderr))[-_KEPT_BYTES:]
+        self.said.last_words = last_words(self._left_on_stderr.decode(errors="replace"))
+        *lines, self._line = (self._line + self._taken(self._stdout)).split(b"\n")
+        if len(self._line) > _LONGEST_LINE_BYTES:
+            self._line = self._doubted(self._line)
+        for line in lines:
+            yield from self._understood(line)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for stream in (self._stdin, self._stdout, self._stderr):
+            stream.close()
+
+    def _send(self) -> None:
+        if self.writers:
+            # One that has ended reads no more; how it ended says the rest.
+            with suppress(BrokenPipeError):
+                self._unsent = self._unsent[self._stdin.write(self._unsent) or 0 :]
+
+    @staticmethod
+    def _taken(stream: IO[bytes]) -> bytes:
+        taken = b""
+        for _ in range(0 if stream.closed else _CHUNKS):
+            chunk: bytes | None = stream.read(_CHUNK_BYTES)
+            if chunk == b"":
+                stream.close()
+            if not chunk:
+                break
+            taken += chunk
+        return taken
+
+    def _understood(self, line: bytes) -> Iterator[StepStarted | Remark]:
+        try:
+            message = message_of(line)
+        except ValueError:
+            self._doubted(line)
+            return
+        if isinstance(message, StepStarted | Remark):
+            yield message
+        elif isinstance(message, Ready):
+            self.said.is_ready = True
+        elif isinstance(message, Misused):
+            self.said.misused = message
+        else:
+            self.said.finished = message
+
+    def _doubted(self, line: bytes) -> bytes:
+        """Keep a sample of the first thing that is no message; what is left of it to keep."""
+        if self.said.nonsense is None:
+            self.said.nonsense = line[:_SHOWN_BYTES].decode(errors="replace")
+        return b""
+
+
+def last_words(text: str) -> str:
+    """The last sentence of what a process left on stderr, be it a traceback or a dump; empty where it left none."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(_NOT_SAID)]
+    return lines[-1] if lines else ""

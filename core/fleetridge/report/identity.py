@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fleetridge import identity
 from fleetridge.report.values import (
     AtMost,
     Count,
@@ -23,7 +24,7 @@ RunKind = Literal["cron", "daemon", "manual", "check", "import"]
 
 Method = Literal["standard", "custom", "standard_together", "custom_together"]
 
-DEFAULT_CLUSTER = "default"
+DEFAULT_CLUSTER = identity.DEFAULT_CLUSTER
 
 # A node in CPX partitions shows 64 gpus; four times that leaves room for machines to come.
 MAX_ROSTER = 256

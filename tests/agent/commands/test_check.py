@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from fleetridge.report import Gpu
-from fleetridge_agent.device.contract import ForeignUse
-from fleetridge_agent.device.cuda_driver import CudaGpu
+from fleetridge_agent.busy.occupancy import ForeignUse
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
+from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from support.agent_commands import AgentNode, Ended, at_step, kept_states, scripted_gpu, told, unreachable
 from support.ridges import ridge_answer
 from support.scripted_device import ScriptedDevice, described

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fleetridge_agent.checking.last_verdict import keep, read_last, verdict_path
-from fleetridge_agent.checking.verdict import GpuVerdict, State
+from fleetridge_agent.check.verdict import GpuVerdict, State, keep_last, read_last, verdict_path
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
 from support.agent_commands import AgentNode, Ended, kept_states, scripted_gpu, unreachable
 
@@ -20,7 +19,7 @@ Agent = Callable[..., Ended]
 def left(node: AgentNode, **states: State) -> None:
     """Leave verdicts of an hour ago."""
     hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
-    keep(
+    keep_last(
         node.state_dir,
         "n1",
         [GpuVerdict(uuid=f"GPU-{name}", index=0, state=state, judged_at=hour_ago) for name, state in states.items()],

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.commands import check as check_room
+from fleetridge_agent.commands import preflight
 from fleetridge_agent.worker import process
-from fleetridge_agent.worker.station import Station
+from fleetridge_agent.worker.launch import Launcher
 from support.agent_commands import AgentNode, Ended, kept_states
 from support.scripted_node import SCRIPTED_NODE, SCRIPTED_WORKER
 
@@ -31,9 +31,9 @@ def check(agent: Callable[..., Ended], fleet: AgentNode, monkeypatch: pytest.Mon
 
     def checked(*troubles: str, limit_s: float | None = None) -> Ended:
         program = (sys.executable, str(SCRIPTED_WORKER), *troubles)
-        monkeypatch.setattr(check_room, "Station", partial(Station, program=program))
+        monkeypatch.setattr(preflight, "Launcher", partial(Launcher, program=program))
         if limit_s is not None:
-            monkeypatch.setattr(check_room, "_LIMIT_S", limit_s)
+            monkeypatch.setattr(preflight, "_LIMIT_S", limit_s)
         return agent("check", "--server", "https://f.example")
 
     return checked

@@ -9,7 +9,7 @@ import pytest
 
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.log import ProgressLine
+from fleetridge_agent.progress import ProgressLine
 from fleetridge_agent.stop import Stop
 
 

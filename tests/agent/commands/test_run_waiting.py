@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fleetridge_agent.measure import measuring
-from fleetridge_agent.node.nvml import open_nvml
+from fleetridge_agent.busy import admission
+from fleetridge_agent.readings.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended
 from support.stub_nvml import StubCard, StubNvml
 
@@ -37,7 +37,7 @@ def somebody_on_a(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             StubCard("GPU-a", "0000:01:00.0", "NVIDIA H200", {"ComputeRunningProcesses": listed}),
             StubCard("GPU-b", "0000:02:00.0", "NVIDIA H200", {"ComputeRunningProcesses": []}),
         ]
-        monkeypatch.setattr(measuring, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+        monkeypatch.setattr(admission, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
 
     return put
 

@@ -17,7 +17,7 @@ from fleetridge.report import Envelope, Report
 from fleetridge_agent.device.product import Gemm
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, UsageError
 from fleetridge_agent.lock import gpu_lock
-from fleetridge_agent.node.nvml import open_nvml
+from fleetridge_agent.readings.nvml import open_nvml
 from support.agent_commands import AgentNode, Ended, at_step, scripted_gpu
 from support.stub_nvml import StubCard, StubNvml
 
@@ -360,7 +360,7 @@ def _busy_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         StubCard(uuid, f"0000:{number:02X}:00.0", "NVIDIA H200", {"ComputeRunningProcesses": listed})
         for number, (uuid, listed) in enumerate((("GPU-a", [process]), ("GPU-b", [])))
     ]
-    monkeypatch.setattr("fleetridge_agent.measure.measuring.nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setattr("fleetridge_agent.busy.admission.nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
 
 
 def test_a_gpu_that_somebody_uses_is_not_touched(
@@ -402,7 +402,7 @@ def test_a_sweep_shows_the_squares_and_weight_shapes_unless_a_profile_is_chosen(
 def test_somebody_who_arrives_ends_the_sweep_with_what_was_measured(
     agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetridge_agent.measure.watch._INTERVAL_S", 0.0)
+    monkeypatch.setattr("fleetridge_agent.busy.occupancy._WATCH_INTERVAL_S", 0.0)
     node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=60)
     ended = agent(*QUICK)
 

@@ -6,8 +6,8 @@ import argparse
 
 import pytest
 
-from fleetridge_agent.config import settings
-from fleetridge_agent.config.settings import Setting, Source
+from fleetridge_agent.config import options, settings
+from fleetridge_agent.config.settings import Setting, Source, add_all, typed_again
 from fleetridge_agent.errors import UsageError
 
 REPS = Setting("reps", settings.whole_number(at_least=1, at_most=1000), "Timed calls.", default="25")
@@ -143,3 +143,34 @@ def test_a_limit_leaves_some_time() -> None:
     assert settings.some_time("1s").total_seconds() == 1
     with pytest.raises(ValueError, match="above zero"):
         settings.some_time("0s")
+
+
+SETTINGS: tuple[Setting[object], ...] = (*options.DELIVERING, *options.NAMING, *options.MEASURING, *options.COMMON)
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_all(parser, "all", SETTINGS)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--server", "https://f.example/a b"),
+        ("--label", "rack=row 1", "--label", "site=-x"),
+        ("--gpus", "0", "GPU-a", "--square", "512", "1024", "--force"),
+        ("--node=-odd", "--cluster=--east"),
+        ("--log-format", "json", "--state-dir", "/var/lib/f r"),
+    ],
+)
+def test_another_process_reads_the_same_options(words: tuple[str, ...]) -> None:
+    first = parsed(*words)
+
+    assert parsed(*typed_again(Source(first, {}), SETTINGS)) == first
+
+
+def test_what_a_variable_gave_is_left_to_the_variable() -> None:
+    """A process inherits it; on a command line everybody could read it."""
+    assert typed_again(Source(parsed(), {"FLEETRIDGE_SERVER": "https://f.example"}), SETTINGS) == ()

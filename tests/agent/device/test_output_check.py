@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.contract import DeviceFaultError, Fill
-from fleetridge_agent.device.output_check import require_right
-from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.device.torch_kernels import GemmOperands, gemm_operands
+from fleetridge_agent.device.contract import DeviceFaultError
+from fleetridge_agent.device.kernels import GemmOperands, gemm_operands, require_right
+from fleetridge_agent.device.product import Fill, Gemm, Product
 
 _CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import pytest
 
 from fleetridge_agent.doctor import driver_probes
 from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NvmlFacts, TorchFacts, Trouble
-from fleetridge_agent.doctor.finding import Probe
+from fleetridge_agent.doctor.probe import Probe
 from support.nodes import CARDS, SickNode, severities
 
 NODES = ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1")

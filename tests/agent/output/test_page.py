@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from fleetridge.report import Environment, Evidence, Gpu, Report
 from fleetridge.terminal_text import display_width
-from fleetridge_agent.device.contract import ForeignUse
-from fleetridge_agent.measure.sweep_options import SweepOptions
+from fleetridge_agent.busy.occupancy import ForeignUse
 from fleetridge_agent.output.page import View, sweep_page
+from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import make_skipped_report
 from support.scripted_device import ScriptedDevice
 from support.sweeps import SMALL, swept

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from fleetridge.report import Report
 from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.measure.sweep_options import SweepOptions
-from fleetridge_agent.output.achieved import Achieved, achieved
-from fleetridge_agent.output.point_groups import multiplications
-from fleetridge_agent.output.run_table import run_table
-from fleetridge_agent.output.tables import reference_table, square_table, stream_table, weight_shape_table
+from fleetridge_agent.output.roofs import Achieved, achieved, products_in
+from fleetridge_agent.output.tables import reference_table, run_table, square_table, stream_table, weight_shape_table
+from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import make_skipped_report
 from support.scripted_device import ScriptedDevice
 from support.sweeps import SMALL, swept
 
 
 def found(report: Report) -> Achieved:
-    return achieved(report, multiplications(report)[0])
+    return achieved(report, products_in(report)[0])
 
 
 def cells(table: str) -> list[list[str]]:

@@ -1,0 +1,1 @@
+"""Which gpus a node has, and which of them a command measures."""

@@ -1,1 +1,0 @@
-"""The sweep: what is measured, how often, and what the samples amount to."""

@@ -1,0 +1,1 @@
+"""What drivers and host say of themselves: environment, clocks, power, temperatures, health."""
