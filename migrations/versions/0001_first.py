@@ -417,6 +417,6 @@ def _sessions() -> None:
 # Each after those that it refers to.
 TABLES = (
     _devices, _device_names, _nodes, _gpus, _reports, _documents, _roofs, _gpu_histories,
-    _evaluations_due, _evaluations, _evaluation_columns, _gpu_verdicts, _verdict_changes, _alerts, _notifications, _notified_alerts,
-    _marks, _inventory, _tokens, _sessions,
+    _evaluations_due, _evaluations, _evaluation_columns, _gpu_verdicts, _verdict_changes, _alerts, _notifications,
+    _notified_alerts, _marks, _inventory, _tokens, _sessions,
 )  # fmt: skip

@@ -79,7 +79,7 @@ def test_a_gpu_is_where_its_newest_report_says(database: Database) -> None:
         gpu, node = session.execute(select(Gpu, Node.name).join(Node, Node.id == Gpu.node_id)).one()
 
     assert (node, gpu.gpu_index) == ("n3", 7)
-    assert (gpu.first_seen, gpu.last_seen) == (moves[0].ordering.ordered_at, moves[1].place.ordered_at)
+    assert (gpu.first_seen, gpu.last_seen) == (moves[0].ordering.ordered_at, moves[1].ordering.ordered_at)
 
 
 def test_one_call_and_many_give_the_same_rows(database: Database) -> None:
