@@ -28,6 +28,10 @@ def _seconds_or_as_it_is(value: object) -> object:
         return value
 
 
+class SettingError(ValueError):
+    """A setting cannot be used; the message says which and why."""
+
+
 Duration = Annotated[timedelta, BeforeValidator(_seconds_or_as_it_is)]
 """A time between, written as seconds or in ISO 8601."""
 

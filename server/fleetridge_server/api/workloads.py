@@ -20,7 +20,8 @@ from fleetridge_server.api.paging import MomentQuery, moment
 from fleetridge_server.compare.placements import ridges_by_cohort
 from fleetridge_server.compare.ridge import Filter
 from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.problems import FieldError, ProblemError
+from fleetridge_server.field_errors import FieldError
+from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.cohort_values import cohort_values
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.places import Where, gpus_there
