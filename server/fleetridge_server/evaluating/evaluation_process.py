@@ -139,11 +139,15 @@ class EvaluationProcess:
             running = self._running
             if running is not None:
                 running.process.kill()
-        if self._running is not None:
-            self._running.end()
-            self._running = None
-        if self._in_hand is not None:
-            self._note_due(self._in_hand)
+        try:
+            if self._running is not None:
+                self._running.end()
+                self._running = None
+            if self._in_hand is not None:
+                self._note_due(self._in_hand)
+                self._in_hand = None
+        finally:
+            self._evaluating.release()
 
     def _asked(self, population: Population) -> Answer:
         """The process's answer; one that ended by itself, before it was asked, is replaced."""

@@ -31,7 +31,9 @@ from fleetridge_server.store.trouble import trouble
 # once a day gives the memory back.
 _IDLE_S = 300.0
 
-# Of memory at its height, after which the process makes room for a new one. It starts with some 90 MiB.
+# Of memory at its height, after which the process makes room for a new one: Python gives little of it back. It starts
+# with 63 MiB in 0.6 s of processor. After 1,000 gpus (0.3 s) it has 91 and stays; after 10,000 (2.7 s) it had 295, of
+# which it would keep 230, and starts anew.
 _LARGE_KIB = 256 * 1024
 
 
