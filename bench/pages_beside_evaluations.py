@@ -121,12 +121,9 @@ def _height_mib(pid: int) -> float:
 
 def _asked(mode: str, turns: Sequence[tuple[str, list[float], int, float, float]]) -> Asked:
     times = sorted(ms for turn in turns for ms in turn[1])
-    shares = [times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.99)]
-    evaluations, child_mib, server_mib = (
-        sum(turn[2] for turn in turns),
-        *(max(turn[n] for turn in turns) for n in (3, 4)),
-    )
-    return Asked(mode, len(times), *shares, times[-1], evaluations, child_mib, server_mib)
+    p50_ms, p99_ms = (times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.99))
+    child_mib, server_mib = max(turn[3] for turn in turns), max(turn[4] for turn in turns)
+    return Asked(mode, len(times), p50_ms, p99_ms, times[-1], sum(turn[2] for turn in turns), child_mib, server_mib)
 
 
 def _show(asked: Sequence[Asked], gpus: int) -> None:
