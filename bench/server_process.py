@@ -1,7 +1,7 @@
 """
 Servers that a benchmark asks: real processes that serve as `fleetridge-server serve` does, on loopback.
 
-    python bench/server_process.py URL [--evaluate | --evaluate-always]
+    python bench/server_process.py URL [--evaluate | --evaluate-always] [--in-thread]
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from typing import Literal
 import psycopg
 from processes import cpu_s, own_cpu_s, parent_of
 
+from fleetridge_server.evaluating.evaluation_process import EvaluationProcess
 from fleetridge_server.evaluating.evaluator import Evaluator
 from fleetridge_server.evaluation.series import last_evaluations
 from fleetridge_server.serving import serve
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.database import open_database
 
-Evaluating = Literal["never", "as due", "always"]
+Evaluating = Literal["never", "as due", "always", "always, in a thread"]
 
 _OPTIONS: dict[Evaluating, list[str]] = {
     "never": [],
     "as due": ["--evaluate"],
     "always": ["--evaluate-always"],
+    "always, in a thread": ["--evaluate-always", "--in-thread"],
 }
 
 
@@ -50,7 +52,8 @@ def running(url: str, *, servers: int = 1, evaluating: Evaluating = "never") -> 
     Args:
         url: of the database.
         servers: how many.
-        evaluating: when they evaluate; `always` is in a thread that begins anew at once, so that no time is without.
+        evaluating: when they evaluate; `always` begins anew at once, so that no time is without, in a process of its
+            own as a server does, or in a thread.
     """
     command = [sys.executable, __file__, url, *_OPTIONS[evaluating]]
     with ExitStack() as ending:
@@ -88,20 +91,25 @@ def main() -> None:
     parser.add_argument("url", help="of the database")
     parser.add_argument("--evaluate", action="store_true", help="when it is due")
     parser.add_argument("--evaluate-always", action="store_true", help="again and again")
+    parser.add_argument("--in-thread", action="store_true", help="evaluate in the process that answers")
     options = parser.parse_args()
     settings = Settings(database_url=options.url, port=0, evaluate=options.evaluate)
     if options.evaluate_always:
-        threading.Thread(target=_evaluate, args=(options.url,), daemon=True).start()
+        threading.Thread(target=_evaluate, args=(options.url, options.in_thread), daemon=True).start()
     serve(settings, on_ready=lambda address: print(address, flush=True))
 
 
-def _evaluate(url: str) -> None:
+def _evaluate(url: str, in_thread: bool) -> None:
     database = open_database(url)
+    process = EvaluationProcess(url, database, None)
     while True:
         with database.reading() as session:
             populations = list(last_evaluations(session))
         for population in populations:
-            Evaluator(database).evaluate_now(population)
+            if in_thread:
+                Evaluator(database).evaluate_now(population)
+            else:
+                process.evaluate(population)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 
 import anyio
 from fastapi import Depends, FastAPI
@@ -35,8 +35,9 @@ from fleetridge_server.api import (
 from fleetridge_server.api.description import install_description, operation_id
 from fleetridge_server.api.head import HeadAsGet
 from fleetridge_server.background import Task, in_background
+from fleetridge_server.evaluating.evaluation_process import EvaluationProcess
 from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluating.schedule import Schedule, evaluation_task
+from fleetridge_server.evaluating.schedule import Evaluate, Schedule, evaluation_task
 from fleetridge_server.ingest.body import WaitingBodies
 from fleetridge_server.keeping.daily import Daily, daily_task
 from fleetridge_server.notifying.notifier import notification_task
@@ -79,7 +80,10 @@ def create_app(settings: Settings) -> FastAPI:
             anyio.to_thread.current_default_thread_limiter().total_tokens = READ_THREADS
             own_metrics.watch_pool(database.engine.pool)
             _keep_at_hand(app, settings, database)
-            with in_background(_tasks(settings, database, own_metrics, target)):
+            with (
+                _evaluating(settings, database) as evaluate,
+                in_background(_tasks(settings, database, own_metrics, target, evaluate)),
+            ):
                 async with (
                     writing_uses(app.state.uses),
                     working(_workers(settings, database)) as app.state.report_queue,
@@ -166,10 +170,26 @@ def _workers(settings: Settings, database: Database) -> Sequence[Worker]:
     return processes or [ThisProcess(database)]
 
 
-def _tasks(settings: Settings, database: Database, own_metrics: OwnMetrics, target: Target | None) -> Iterator[Task]:
+@contextmanager
+def _evaluating(settings: Settings, database: Database) -> Iterator[Evaluate | None]:
+    """Who evaluates beside this process; None where it does so itself."""
+    if not settings.evaluation_process:
+        yield None
+        return
+    with closing(EvaluationProcess(settings.database_url, database, settings.measured_every)) as process:
+        yield process.evaluate
+
+
+def _tasks(
+    settings: Settings,
+    database: Database,
+    own_metrics: OwnMetrics,
+    target: Target | None,
+    evaluate: Evaluate | None,
+) -> Iterator[Task]:
     if settings.evaluate:
         evaluator = Evaluator(database, settings.measured_every)
-        yield evaluation_task(Schedule(evaluator, settings.evaluate_every, own_metrics.note_evaluation))
+        yield evaluation_task(Schedule(evaluator, settings.evaluate_every, own_metrics.note_evaluation, evaluate))
     if target is not None:
         yield notification_task(database, target, public_url=settings.url_for_people)
     yield daily_task(Daily(settings.database_url, settings.documents_days))

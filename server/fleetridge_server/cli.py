@@ -12,50 +12,24 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
-
-from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
+from typing import TYPE_CHECKING, get_args
 
 import fleetridge
-from fleetridge.report.identity import DEFAULT_CLUSTER, Node
-from fleetridge.strict_json import as_printable
-from fleetridge_server.access.cli import TokenUseError, add_token_command
+from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge_server.access.cli import add_token_command
 from fleetridge_server.access.log_lines import LogFormat, is_logged_as_json, logs_to
-from fleetridge_server.evaluating.cli import UnknownDeviceError, add_evaluate
+from fleetridge_server.evaluating.cli import add_evaluate
 from fleetridge_server.expecting.cli import add_inventory
-from fleetridge_server.importing.csv_import import Import, Tally
-from fleetridge_server.importing.csv_lines import BadRow, HeaderError
 from fleetridge_server.importing.csv_rows import COLUMNS
-from fleetridge_server.keeping.backup import BackupError
 from fleetridge_server.keeping.cli import add_keeping
-from fleetridge_server.keeping.copying import CopyError
-from fleetridge_server.notifying.target import WebhookError
-from fleetridge_server.problems import problem_of
-from fleetridge_server.serving import ListenError, StartError, require_safe_host, serve
-from fleetridge_server.settings import Settings
 from fleetridge_server.simulating.cli import add_simulate
-from fleetridge_server.simulating.plan import PlanError
-from fleetridge_server.simulating.posting import AddressError, PostingError
-from fleetridge_server.store import schema
-from fleetridge_server.store.database import DatabaseUrlError, open_database, shown_url
-from fleetridge_server.store.document_months import MonthsBusyError
-from fleetridge_server.store.file_lock import ServedAlreadyError, sole_server
-from fleetridge_server.store.rights import RightsError, check_rights, told_of_owner
-from fleetridge_server.store.schema import SchemaError, UnknownRevisionError, check_schema
-from fleetridge_server.store.tokens import TokenNameError, UnknownTokenError, is_any_token
-from fleetridge_server.store.writing import LostRaceError
+
+if TYPE_CHECKING:
+    from fleetridge_server.importing.csv_import import Tally
+    from fleetridge_server.importing.csv_lines import BadRow
+    from fleetridge_server.settings import Settings
 
 DONE, FAILED, USAGE = 0, 1, 2
-
-_FAILURES = (
-    SchemaError, ServedAlreadyError, StartError, LostRaceError, PostingError, BackupError, CopyError, MonthsBusyError,
-    RightsError,
-)  # fmt: skip
-_MISUSES = (
-    DatabaseUrlError, ListenError, HeaderError, UnknownDeviceError, PlanError, AddressError, WebhookError,
-    TokenNameError, TokenUseError, UnknownTokenError, UnknownRevisionError,
-)  # fmt: skip
 
 
 _log = logging.getLogger(__name__)
@@ -75,22 +49,23 @@ def _log_format(options: argparse.Namespace) -> LogFormat:
 
 
 def _carried_out(options: argparse.Namespace) -> int:
+    database_url: str | None = None
     try:
         settings = _settings(options)
+        database_url = settings.database_url
         code: int = options.command(options, settings)
         sys.stdout.flush()  # here, where it is known what to do if nobody reads it
-    except _MISUSES as error:
-        return _say(str(error), USAGE)
-    except _FAILURES as error:
-        return _say(str(error), FAILED)
     except BrokenPipeError:
         # Whoever read what was printed has gone; Python would say so once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:
-        return _say(f"cannot open {error.filename}: {error.strerror}", USAGE)
-    except DBAPIError as error:
-        return _say(_database_trouble(error, settings), FAILED)
+    except Exception as error:
+        from fleetridge_server.failures import failure_of
+
+        failure = failure_of(error, database_url)
+        if failure is None:
+            raise
+        return _say(failure.sentence, USAGE if failure.is_misuse else FAILED)
     return code
 
 
@@ -153,6 +128,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _cluster(name: str) -> str:
+    from pydantic import ValidationError
+
+    from fleetridge.report.identity import Node
+    from fleetridge_server.field_errors import problem_of
+
     try:
         return Node(cluster=name).cluster
     except ValidationError as error:
@@ -160,15 +140,23 @@ def _cluster(name: str) -> str:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
+    from pydantic import ValidationError
+
+    from fleetridge_server.settings import SettingError, Settings
+
     given = {name: value for name, value in vars(options).items() if name in Settings.model_fields}
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ListenError(f"a setting cannot be used: {'; '.join(faults)}") from error
+        raise SettingError(f"a setting cannot be used: {'; '.join(faults)}") from error
 
 
 def _serve(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.serving import require_safe_host, serve
+    from fleetridge_server.store import schema
+    from fleetridge_server.store.file_lock import sole_server
+
     with sole_server(settings.database_url):
         if options.migrate:
             schema.migrate(settings.database_url)
@@ -180,6 +168,9 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _migrate(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store import schema
+    from fleetridge_server.store.database import shown_url
+
     if options.to is None:
         schema.migrate(settings.database_url)
         print(f"{shown_url(settings.database_url)} is up to date")
@@ -190,6 +181,12 @@ def _migrate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _import(options: argparse.Namespace, settings: Settings) -> int:
+    from sqlalchemy.exc import DBAPIError
+
+    from fleetridge_server.importing.csv_import import Import
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.writing import LostRaceError
+
     _require_schema(settings)
     database = open_database(settings.database_url)
     job = Import(database, options.cluster, on_bad=_say_bad)
@@ -215,6 +212,9 @@ def _told(tally: Tally) -> str:
 
 
 def _has_token(settings: Settings) -> bool:
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.tokens import is_any_token
+
     database = open_database(settings.database_url)
     try:
         with database.reading() as session:
@@ -224,6 +224,9 @@ def _has_token(settings: Settings) -> bool:
 
 
 def _require_schema(settings: Settings) -> None:
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.schema import check_schema
+
     database = open_database(settings.database_url)
     try:
         check_schema(database.engine)
@@ -232,6 +235,9 @@ def _require_schema(settings: Settings) -> None:
 
 
 def _require_rights(settings: Settings) -> None:
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.rights import check_rights, told_of_owner
+
     database = open_database(settings.database_url)
     try:
         check_rights(database.engine)
@@ -245,13 +251,6 @@ def _require_rights(settings: Settings) -> None:
 def _say_bad(row: BadRow) -> None:
     for error in row.errors:
         print(f"line {row.line}: {f'{error.field}: ' if error.field else ''}{error.problem}", file=sys.stderr)
-
-
-def _database_trouble(error: DBAPIError, settings: Settings) -> str:
-    reason = as_printable(" ".join(str(error.orig).split()))
-    return (
-        f"cannot use the database {shown_url(settings.database_url)}: {reason}; see whether it runs and may be written"
-    )
 
 
 def _say(sentence: str, code: int) -> int:

@@ -24,6 +24,7 @@ from starlette.routing import Match
 
 from fleetridge_server.access.answer_headers import common_headers
 from fleetridge_server.access.request_id import current_request_id
+from fleetridge_server.field_errors import MAX_ERRORS, FieldError, problem_of, shortened
 from fleetridge_server.store.trouble import DATABASE_TROUBLES, trouble
 
 MEDIA_TYPE = "application/problem+json"
@@ -31,30 +32,12 @@ MEDIA_TYPE = "application/problem+json"
 # Long enough for a writer's queue to drain, short enough that a node's report is not late.
 RETRY_AFTER_S = 5
 
-# Enough to see what is wrong with a request; one of a broken program may have thousands of faults.
-MAX_ERRORS = 20
-
-# A field's name and a rejected value are the sender's, so that they can have any length.
-_MAX_FIELD_CHARACTERS = 200
-_MAX_PROBLEM_CHARACTERS = 400
 _MAX_DETAIL_CHARACTERS = 2000
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 408: "body_timeout", 413: "body_too_large"}
 _TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
 
 _log = logging.getLogger(__name__)
-
-
-def shortened(text: str, characters: int) -> str:
-    """Text with its end cut off where it is longer than allowed; the cut shows."""
-    return text if len(text) <= characters else f"{text[:characters]}…"
-
-
-class FieldError(BaseModel):
-    """One fault of a request, and the field it is in (empty where the request as a whole is meant)."""
-
-    field: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_FIELD_CHARACTERS))]
-    problem: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_PROBLEM_CHARACTERS))]
 
 
 class Problem(BaseModel):
@@ -108,15 +91,6 @@ class ProblemError(Exception):
 def unavailable(code: str, title: str, detail: str) -> ProblemError:
     """Answer 503: the same call will do a little later."""
     return ProblemError(503, code, title, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
-
-
-def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a mapping
-    """One of pydantic's faults in words."""
-    if fault["type"] == "model_type":
-        return "not an object with fields"
-    if fault["type"] == "tuple_type":
-        return "not a list"
-    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def install_handlers(app: FastAPI) -> None:

@@ -28,6 +28,10 @@ def _seconds_or_as_it_is(value: object) -> object:
         return value
 
 
+class SettingError(ValueError):
+    """A setting cannot be used; the message says which and why."""
+
+
 Duration = Annotated[timedelta, BeforeValidator(_seconds_or_as_it_is)]
 """A time between, written as seconds or in ISO 8601."""
 
@@ -51,6 +55,8 @@ class Settings(BaseSettings):
             proxies send to others. Some seconds by default, none where only this machine is served.
         evaluate: `FLEETRIDGE_SERVER_EVALUATE`: whether this server says of gpus how they do; of several that share a
             database one does at a time.
+        evaluation_process: `FLEETRIDGE_SERVER_EVALUATION_PROCESS`: whether it does so in a process of its own, started
+            when it is first needed; else in a thread, and pages wait for large fleets.
         evaluate_every: `FLEETRIDGE_SERVER_EVALUATE_EVERY`: longest time between two evaluations of a device.
         measured_every: `FLEETRIDGE_SERVER_MEASURED_EVERY`: how often each gpu should be measured; one that was not for
             three times as long, and three days at least, is stale.
@@ -111,6 +117,10 @@ class Settings(BaseSettings):
         "default 5 s, and not at all where only this machine is served.",
     )
     evaluate: bool = Field(default=True, description="Say of gpus how they do, soon after reports arrive.")
+    evaluation_process: bool = Field(
+        default=True,
+        description="Say so in a process of its own, started when it is needed, so that pages do not wait.",
+    )
     evaluate_every: Duration = Field(
         EVERY, ge=timedelta(minutes=1), description="Longest time between two evaluations of a device, as in PT1H."
     )

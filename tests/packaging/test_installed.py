@@ -47,9 +47,11 @@ def test_migrations_run_from_the_wheel(commands: Path, tmp_path: Path, empty_dat
     """Up, compared with the models, down and up again, with rows."""
     (tmp_path / "gpus.csv").write_text(f"{HEADER}\n{ROW}\n", encoding="utf-8")
     server, python = commands / "fleetridge-server", commands / "python"
-    up, imported = (server, "migrate"), (server, "import", "gpus.csv")
-    for command, *arguments in (up, imported, (python, "-c", DOWN), up, imported, (python, "-c", CHECK)):
-        done = run(command, *arguments, folder=tmp_path, DATABASE_URL=empty_database_url)
+    for program, arguments in (
+        (server, ["migrate"]), (server, ["import", "gpus.csv"]), (python, ["-c", DOWN]), (server, ["migrate"]),
+        (server, ["import", "gpus.csv"]), (python, ["-c", CHECK]),
+    ):  # fmt: skip
+        done = run(program, *arguments, folder=tmp_path, DATABASE_URL=empty_database_url)
         assert done.returncode == 0, done.stderr
     engine = create_engine(empty_database_url)
     tables = inspect(engine).get_table_names()

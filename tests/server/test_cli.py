@@ -64,6 +64,28 @@ def test_a_call_that_means_nothing_ends_with_2(arguments: list[str], capsys: pyt
     assert "usage" in capsys.readouterr().err
 
 
+HEADS_ALONE = """
+import contextlib, io, sys
+from fleetridge_server import cli
+[commands] = [part for part in cli._parser()._actions if part.choices]
+for arguments in (["--version"], ["--help"], *([name, "--help"] for name in commands.choices)):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+        cli.main(arguments)
+    assert told.getvalue(), arguments
+print(*commands.choices)
+print(*{"sqlalchemy", "alembic", "fastapi", "uvicorn", "httpx", "jinja2", "psycopg"} & sys.modules.keys())
+"""
+
+
+def test_a_command_that_only_tells_of_itself_imports_nothing_that_it_works_with() -> None:
+    """Neither database nor HTTP, which take a second and more: the version, and the help of every command."""
+    done = subprocess.run([sys.executable, "-c", HEADS_ALONE], check=True, capture_output=True, text=True)
+
+    commands, imported = done.stdout.split("\n")[:2]
+    assert {"serve", "migrate", "import", "evaluate", "token", "backup", "copy"} <= set(commands.split())
+    assert imported == ""
+
+
 def test_migrating_makes_a_database_ready(empty_database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before it, every other command says so."""
     arguments = ["--database-url", empty_database_url]

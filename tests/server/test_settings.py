@@ -94,3 +94,11 @@ def test_reports_are_taken_in_by_processes_of_their_own_or_by_none(monkeypatch: 
     for unusable in (-1, 65):
         with pytest.raises(ValidationError):
             Settings(intake_processes=unusable)
+
+
+def test_gpus_are_judged_in_a_process_of_its_own_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny machine may have no room for it."""
+    by_default = Settings().evaluation_process
+    monkeypatch.setenv("FLEETRIDGE_SERVER_EVALUATION_PROCESS", "0")
+
+    assert (by_default, Settings().evaluation_process) == (True, False)

@@ -43,10 +43,16 @@ def app_client(database_url: str, **settings: Any) -> Iterator[AppClient]:
     Start the application on a database, and stop it after the block; an error of its own is an answer 500.
 
     It evaluates nothing by itself, since that would hang on the clock; a test that wants it says when. It trusts the
-    network, since its callers have no host, and takes reports in by itself, so that a test can reach what does so;
-    `settings` are others.
+    network, since its callers have no host, and has no processes of its own, so that a test can reach what takes
+    reports in and evaluates; `settings` are others.
     """
-    usual = {"database_url": database_url, "evaluate": False, "trust_network": True, "intake_processes": 0}
+    usual = {
+        "database_url": database_url,
+        "evaluate": False,
+        "evaluation_process": False,
+        "trust_network": True,
+        "intake_processes": 0,
+    }
     app = create_app(Settings(**{**usual, **settings}))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.router.lifespan_context(app)):

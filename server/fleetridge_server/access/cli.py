@@ -15,15 +15,13 @@ from fleetridge.text_table import Column, text_table
 from fleetridge_server.access.caller import Caller
 from fleetridge_server.access.scope import SCOPES, Scope
 from fleetridge_server.access.token_text import new_token, sha256_of
-from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.quarantine import move_some, quarantine_token, release_token
-from fleetridge_server.store.schema import check_schema
-from fleetridge_server.store.token_models import StoredToken
-from fleetridge_server.store.tokens import NewToken, add_token, revoke_token, tokens
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from fleetridge_server.settings import Settings
+    from fleetridge_server.store.database import Database
+    from fleetridge_server.store.token_models import StoredToken
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -104,6 +102,8 @@ def _add_create(actions: Commands, database: argparse.ArgumentParser, cluster: C
 
 
 def _create(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store.tokens import NewToken, add_token
+
     scopes: frozenset[Scope] = frozenset(options.scope)
     if options.node is not None and options.cluster is None:
         raise TokenUseError("--node: two clusters may have nodes of one name; give --cluster as well")
@@ -134,6 +134,8 @@ def _create(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _list(_options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store.tokens import tokens
+
     database = _opened(settings)
     try:
         with database.reading() as session:
@@ -145,6 +147,8 @@ def _list(_options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _revoke(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store.tokens import revoke_token
+
     database = _opened(settings)
     try:
         with database.writing() as session:
@@ -157,6 +161,8 @@ def _revoke(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store.quarantine import quarantine_token
+
     now = datetime.now(timezone.utc)
     database = _opened(settings)
     try:
@@ -171,6 +177,8 @@ def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _release(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.store.quarantine import release_token
+
     database = _opened(settings)
     try:
         with database.writing() as session:
@@ -184,6 +192,8 @@ def _release(options: argparse.Namespace, settings: Settings) -> int:
 
 def _moved(database: Database, token_id: int) -> int:
     """Move all that is misplaced, some gpus at a time; how many reports that were."""
+    from fleetridge_server.store.quarantine import move_some
+
     total, after_gpu = 0, 0
     while True:
         with database.writing() as session:
@@ -195,6 +205,9 @@ def _moved(database: Database, token_id: int) -> int:
 
 
 def _opened(settings: Settings) -> Database:
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.schema import check_schema
+
     database = open_database(settings.database_url)
     try:
         check_schema(database.engine)

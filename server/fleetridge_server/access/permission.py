@@ -9,8 +9,9 @@ from fastapi import Depends, Request
 
 from fleetridge_server.access.caller import Caller
 from fleetridge_server.access.scope import Scope
+from fleetridge_server.field_errors import MAX_ERRORS, FieldError
 from fleetridge_server.ingest.intake import Accepted, Item
-from fleetridge_server.problems import MAX_ERRORS, FieldError, ProblemError
+from fleetridge_server.problems import ProblemError
 
 # Asked without a token by whoever starts, restarts and routes; they tell nothing of the fleet.
 OPEN_PATHS = frozenset({"/livez", "/readyz"})

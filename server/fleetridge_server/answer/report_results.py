@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from fleetridge_server.field_errors import FieldError
 from fleetridge_server.ingest.intake import IntakeOutcome
-from fleetridge_server.problems import FieldError
 
 
 class Result(BaseModel):

@@ -22,7 +22,8 @@ from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.negotiation import answered, documented
 from fleetridge_server.api.paging import ListQuery, Position, list_id, moment, number_of, page, position_after
 from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.problems import FieldError, Problem, ProblemError
+from fleetridge_server.field_errors import FieldError
+from fleetridge_server.problems import Problem, ProblemError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.marks import NewMark, add_mark, end_mark, mark_page
 from fleetridge_server.store.scopes import is_expected

@@ -15,7 +15,8 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fleetridge.report.values import UtcTime
-from fleetridge_server.problems import FieldError, ProblemError
+from fleetridge_server.field_errors import FieldError
+from fleetridge_server.problems import ProblemError
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1000

@@ -25,7 +25,8 @@ from fleetridge_server.compare.ridge import CohortValues, Filter
 from fleetridge_server.compare.span import SIMULATED, Span
 from fleetridge_server.evaluation.gpu_roofs import cohort_values, judged_cohorts
 from fleetridge_server.evaluation.read import EvaluationRef, columns_of, order_of
-from fleetridge_server.problems import FieldError, ProblemError
+from fleetridge_server.field_errors import FieldError
+from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.locations import Where, gpu_rows_there
 

@@ -7,23 +7,15 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
-
-from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluation.save import SupersededError
-from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.lookup import device_named
-from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.store.schema import check_schema
-from fleetridge_server.store.verdict_models import InventoryEntry, StoredEvaluation
-from fleetridge_server.verdict.state import STATES
-
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from sqlalchemy.orm import Session
+
+    from fleetridge_server.evaluating.evaluator import Evaluator
+    from fleetridge_server.settings import Settings
+    from fleetridge_server.store.database import Database
+    from fleetridge_server.store.due import Population
 
 
 class UnknownDeviceError(ValueError):
@@ -58,6 +50,10 @@ def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         UnknownDeviceError: no device has that name.
     """
+    from fleetridge_server.evaluating.evaluator import Evaluator
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.schema import check_schema
+
     database = open_database(settings.database_url)
     try:
         check_schema(database.engine)
@@ -71,6 +67,12 @@ def evaluate(options: argparse.Namespace, settings: Settings) -> int:
 
 def _chosen(database: Database, device: str | None) -> list[tuple[str, Population]]:
     """Populations to judge, each with what to call it."""
+    from sqlalchemy import select
+
+    from fleetridge_server.compare.span import SIMULATED
+    from fleetridge_server.store.lookup import device_named
+    from fleetridge_server.store.models import Device
+
     with database.reading() as session:
         named = None if device is None else device_named(session, device)
         if device is not None and named is None:
@@ -87,6 +89,13 @@ def _chosen(database: Database, device: str | None) -> list[tuple[str, Populatio
 
 
 def _populations(session: Session) -> set[Population]:
+    from sqlalchemy import select
+
+    from fleetridge_server.compare.span import SIMULATED
+    from fleetridge_server.store.due import Population
+    from fleetridge_server.store.models import Gpu
+    from fleetridge_server.store.verdict_models import InventoryEntry
+
     seen = select(Gpu.device_id, Gpu.simulated).distinct()
     expected = select(InventoryEntry.device_id, InventoryEntry.cluster == SIMULATED).distinct()
     expected = expected.where(InventoryEntry.device_id.is_not(None))
@@ -95,6 +104,10 @@ def _populations(session: Session) -> set[Population]:
 
 
 def _evaluated(evaluator: Evaluator, population: Population, as_of: datetime | None) -> str:
+    from fleetridge_server.evaluation.save import SupersededError
+    from fleetridge_server.store.verdict_models import StoredEvaluation
+    from fleetridge_server.verdict.state import STATES
+
     if as_of is not None:
         evaluation_id = evaluator.evaluate_past(population, as_of)
     else:

@@ -13,13 +13,13 @@ from fleetridge.quantities import MISSING
 from fleetridge.report.identity import DEFAULT_CLUSTER
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.expecting.inventory_csv import COLUMNS, BadInventoryError, expectations
-from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.inventory import ExpectedGpu, replace_inventory, shown_inventory
-from fleetridge_server.store.schema import check_schema
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from fleetridge_server.settings import Settings
+    from fleetridge_server.store.database import Database
+    from fleetridge_server.store.inventory import ExpectedGpu
 
 # A screen of faults; who has more made the same one on every line.
 _FAULTS_TOLD = 20
@@ -69,6 +69,9 @@ def add_inventory(
 def _inventory(options: argparse.Namespace, settings: Settings) -> int:
     if options.file is None and not options.show:
         options.usage("name a FILE to read, or --show what was read before")
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.schema import check_schema
+
     database = open_database(settings.database_url)
     try:
         check_schema(database.engine)
@@ -91,6 +94,8 @@ def _read(file: Path, cluster: str) -> Mapping[str, list[ExpectedGpu]]:
 
 
 def _replace(database: Database, found: Mapping[str, Sequence[ExpectedGpu]]) -> None:
+    from fleetridge_server.store.inventory import replace_inventory
+
     with database.writing() as session:
         for cluster, entries in found.items():
             replace_inventory(session, cluster, entries, datetime.now(timezone.utc))
@@ -121,6 +126,8 @@ def _nothing(cluster: str) -> str:
 
 
 def _show(database: Database, cluster: str | None) -> None:
+    from fleetridge_server.store.inventory import shown_inventory
+
     with database.reading() as session:
         rows = [
             (line.cluster, line.node, device or MISSING, str(line.expected_gpus or MISSING), line.gpu or MISSING)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from fleetridge.identity import canonical_device_name, is_identity
 from fleetridge.report.identity import MAX_ROSTER
 from fleetridge.report.values import SmallCountReading, TextReading, WireModel
+from fleetridge_server.field_errors import FieldError
 from fleetridge_server.importing.csv_lines import (
     BadRow,
     Header,
@@ -28,8 +29,9 @@ from fleetridge_server.importing.csv_lines import (
     values_in,
     whole,
 )
-from fleetridge_server.problems import FieldError
-from fleetridge_server.store.inventory import ExpectedGpu
+
+if TYPE_CHECKING:
+    from fleetridge_server.store.inventory import ExpectedGpu
 
 
 class Line(WireModel):
@@ -171,6 +173,8 @@ def _expected(node: str, device: str | None, lines: Sequence[Line]) -> Iterator[
     A gpu that is known by its place alone is counted, not named: it would be another one as soon as its driver tells
     its UUID.
     """
+    from fleetridge_server.store.inventory import ExpectedGpu  # noqa: PLC0415 # the help of a command names columns only
+
     gpus = [line for line in lines if line.is_about_a_gpu]
     for line in gpus:
         if line.gpu is not None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fleetridge.report.values import Text, TextReading
 from fleetridge.strict_json import as_printable
-from fleetridge_server.problems import FieldError, problem_of, shortened
+from fleetridge_server.field_errors import FieldError, problem_of, shortened
 
 _DELIMITERS = (",", ";", "\t")
 

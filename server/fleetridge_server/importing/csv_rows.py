@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, ValidationError
 
 from fleetridge.report.values import Reading, SmallCountReading, UtcTime, WireModel
+from fleetridge_server.field_errors import FieldError
 from fleetridge_server.importing.csv_lines import (
     Header,
     HeaderError,
@@ -22,7 +23,6 @@ from fleetridge_server.importing.csv_lines import (
     values_in,
     whole,
 )
-from fleetridge_server.problems import FieldError
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,4})?")
 

@@ -20,10 +20,10 @@ from fleetridge import strict_json
 from fleetridge.identity import canonical_device_name, fallback_device_name, gpu_identity
 from fleetridge.report import MAX_REPORTS, Envelope, Report
 from fleetridge.strict_json import MAX_VALUES_OF_REPORT, Json, StrictJsonError
+from fleetridge_server.field_errors import MAX_ERRORS, FieldError, problem_of
 from fleetridge_server.ingest.clock import Ordering, ordering
 from fleetridge_server.ingest.content_hash import content_sha256
 from fleetridge_server.ingest.plain import has_unknown_fields, is_plain
-from fleetridge_server.problems import MAX_ERRORS, FieldError, problem_of
 
 IntakeOutcome = Literal["created", "duplicate", "conflict", "rejected"]
 

@@ -11,16 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.keeping.backup import back_up
-from fleetridge_server.keeping.copying import copy_database
-from fleetridge_server.keeping.retention import drop_old
-from fleetridge_server.keeping.told import told_dropped
-from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import open_database, shown_url
-from fleetridge_server.store.schema import check_schema
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from fleetridge_server.settings import Settings
 
 _DAY_S = 24 * 3600
 
@@ -84,6 +79,11 @@ def add_keeping(commands: _SubParsersAction[argparse.ArgumentParser], database: 
 def _retention(options: argparse.Namespace, settings: Settings) -> int:
     if settings.documents_days is None:
         options.usage("say with --documents-days N for how many days documents are kept")
+    from fleetridge_server.keeping.retention import drop_old
+    from fleetridge_server.keeping.told import told_dropped
+    from fleetridge_server.store.database import open_database
+    from fleetridge_server.store.schema import check_schema
+
     database = open_database(settings.database_url, statement_timeout_ms=0)
     try:
         check_schema(database.engine)
@@ -100,12 +100,17 @@ def _retention(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _backup(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.keeping.backup import back_up
+
     made = back_up(settings.database_url, options.file, on_progress=_Progress().pages)
     print(f"{made.path}: {made.size_bytes} bytes, checked; {made.rows.get('reports', 0)} reports")
     return 0
 
 
 def _copy(options: argparse.Namespace, settings: Settings) -> int:
+    from fleetridge_server.keeping.copying import copy_database
+    from fleetridge_server.store.database import shown_url
+
     copied = copy_database(settings.database_url, options.to, _Progress().rows)
     print(text_table(_HEADS, [(table.name, str(table.source_rows), str(table.target_rows)) for table in copied]))
     print(f"{shown_url(options.to)} has everything; start the servers with DATABASE_URL set to it")

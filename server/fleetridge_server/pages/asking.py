@@ -7,7 +7,8 @@ from typing import TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.field_errors import FieldError, problem_of
+from fleetridge_server.problems import ProblemError
 
 _QueryT = TypeVar("_QueryT", bound=BaseModel)
 

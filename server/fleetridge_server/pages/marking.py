@@ -16,8 +16,9 @@ from fleetridge_server.access.permission import CurrentCaller, require_place
 from fleetridge_server.api.dependencies import OpenDatabase
 from fleetridge_server.api.marks import MarkRequest, keep_mark_in, stop_mark
 from fleetridge_server.compare.span import SIMULATED
+from fleetridge_server.field_errors import FieldError, problem_of
 from fleetridge_server.pages.forms import form_of, local
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.problems import ProblemError
 from fleetridge_server.store.database import Database
 from fleetridge_server.store.marks import mark_page
 from fleetridge_server.store.verdict_models import StoredMark

@@ -18,10 +18,11 @@ from fleetridge_server.access.permission import require_places
 from fleetridge_server.access.request_id import within_request
 from fleetridge_server.answer.report_results import Result, Results
 from fleetridge_server.course import Course, begin_course
+from fleetridge_server.field_errors import FieldError
 from fleetridge_server.ingest import intake
 from fleetridge_server.ingest.body import inflated, too_large
 from fleetridge_server.ingest.intake import Accepted, Item
-from fleetridge_server.problems import FieldError, ProblemError, of_database, unavailable, unexpected
+from fleetridge_server.problems import ProblemError, of_database, unavailable, unexpected
 from fleetridge_server.receiving.call import Answer, Call, Told
 from fleetridge_server.receiving.report_counts import note_reports
 from fleetridge_server.store.database import Database

@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 
 from fleetridge_server.access.log_lines import logs_to
+from fleetridge_server.child_process import stand_back
 from fleetridge_server.receiving.workers import Start, ThisProcess, answers_of
 from fleetridge_server.store.database import open_database
 
@@ -21,15 +22,10 @@ from fleetridge_server.store.database import open_database
 # a cycle; after every 700, as usual, looking takes a tenth of the time, and after more than this it is not felt.
 _COLLECTED_AFTER = 10_000
 
-# By how much it stands back: where all processors are busy, whoever asks for a page is served before reports are taken
-# in, which may wait. Of one processor that both want it has a quarter.
-_NICENESS = 5
-
 
 def main() -> None:
     """Take in reports."""
-    with suppress(OSError):  # some sandboxes forbid it
-        os.nice(_NICENESS)
+    stand_back()
     gc.freeze()  # nobody has to look again at the modules
     gc.set_threshold(_COLLECTED_AFTER)
     with Connection(sys.stdin.fileno()) as connection, suppress(EOFError, ConnectionError):

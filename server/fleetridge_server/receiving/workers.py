@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import signal
-import socket
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Protocol, final
 
 from fleetridge.own_program import own_program
 from fleetridge_server.access.log_lines import is_logged_as_json
+from fleetridge_server.child_process import ChildProcess, start_child
 from fleetridge_server.course import Course
 from fleetridge_server.problems import ProblemError, unavailable, unexpected
 from fleetridge_server.receiving.call import Answer, Call
@@ -22,12 +19,6 @@ from fleetridge_server.store.data_file import DataFile
 from fleetridge_server.store.database import Database
 
 _PROGRAM = own_program("fleetridge_server.receiving.worker_process")
-
-# A terminal and systemd send them to every process of a server, which still needs its workers for what it has in hand.
-_OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
-
-# A worker without calls ends as soon as it is told so; it may have to let go of a database that does not answer.
-_END_TIMEOUT_S = 5
 
 # Senders wait for a third of this, and connections to a database that is gone are given up by then. A process that
 # hangs (stopped, or at a disk that does not answer) would else keep its calls for ever, and the server from ending.
@@ -91,7 +82,7 @@ class WorkerProcess:
 
     def __init__(self, database_url: str, data_file: DataFile | None) -> None:
         self._start = Start(database_url, data_file, is_logged_as_json())
-        self._running: _Running | None = None
+        self._running: ChildProcess | None = None
 
     @property
     def pid(self) -> int | None:
@@ -115,11 +106,11 @@ class WorkerProcess:
             self._running.end()
             self._running = None
 
-    def _ready(self) -> _Running:
+    def _ready(self) -> ChildProcess:
         if self._running is not None and self._running.process.poll() is not None:
             _log.warning("a process that takes in reports is gone: %s", self._let_go(None))
         if self._running is None:
-            self._running = _started(self._start)
+            self._running = start_child(_PROGRAM, self._start)
         return self._running
 
     def _let_go(self, error: Exception | None) -> str:
@@ -131,53 +122,12 @@ class WorkerProcess:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    process: subprocess.Popen[bytes]
-    connection: Connection
-
-    def end(self) -> int:
-        """Have it end; its exit code."""
-        self.connection.close()  # upon which it ends by itself
-        try:
-            return self.process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-
 def _answers_from(connection: Connection) -> list[Answer]:
     if not connection.poll(_ANSWER_TIMEOUT_S):
         _log.error("a process that takes in reports has not answered for %g s; it is ended", _ANSWER_TIMEOUT_S)
         raise TimeoutError
     answers: list[Answer] = connection.recv()
     return answers
-
-
-def _started(start: Start) -> _Running:
-    ours, its = socket.socketpair()
-    with its:
-        connection = Connection(ours.detach())
-        try:
-            with _signals_withheld():
-                process = subprocess.Popen(_PROGRAM, stdin=its.fileno(), stdout=subprocess.DEVNULL)  # noqa: S603 # our own program
-        except OSError:
-            connection.close()
-            raise
-    running = _Running(process, connection)
-    with suppress(OSError):  # it has ended, which the first call finds out
-        connection.send(start)
-    return running
-
-
-@contextmanager
-def _signals_withheld() -> Iterator[None]:
-    """Keep a process that is started meanwhile from what ends a server, from its first moment on: it inherits that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_SERVER)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _lost() -> ProblemError:

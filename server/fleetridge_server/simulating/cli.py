@@ -17,13 +17,12 @@ from fleetridge.report.values import UtcTime
 from fleetridge_server.simulated_fleet import CLUSTER
 from fleetridge_server.simulating.faults import FAULTS, FaultError, Order, order_of
 from fleetridge_server.simulating.plan import Ask, Plan, PlanError, plan_of
-from fleetridge_server.simulating.posting import Posted, Poster, token_in
 from fleetridge_server.simulating.silicon import PRODUCTS, Silicon, silicon_of
-from fleetridge_server.simulating.truth import truth_table, write_truth
-from fleetridge_server.simulating.wire import clock_ahead, node_reports
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from fleetridge_server.simulating.posting import Posted, Poster
 
 # A month is what a verdict looks back on; a drift needs about half of it for its baseline.
 _DAYS = 28
@@ -82,6 +81,9 @@ def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _simulate(options: argparse.Namespace, _settings: object) -> int:
+    from fleetridge_server.simulating.posting import Poster, token_in
+    from fleetridge_server.simulating.truth import write_truth
+
     plan = plan_of(_ask(options), options.fault)
     token = None if options.token_file is None else token_in(options.token_file)
     if options.truth is not None:  # before hours of posting, so that a path that cannot be written is told at once
@@ -102,6 +104,9 @@ def _ask(options: argparse.Namespace) -> Ask:
 
 
 def _post(plan: Plan, poster: Poster) -> Posted:
+    from fleetridge_server.simulating.posting import Posted
+    from fleetridge_server.simulating.wire import clock_ahead, node_reports
+
     posted = Posted()
     with _progress(plan.ask.nodes) as told:
         for node in range(plan.ask.nodes):
@@ -129,6 +134,8 @@ def _progress(nodes: int) -> Iterator[Iterator[None]]:
 
 
 def _say(plan: Plan, posted: Posted, server: str) -> None:
+    from fleetridge_server.simulating.truth import truth_table
+
     ask = plan.ask
     slug = device_slug(canonical_device_name(ask.silicon.device))
     print(

@@ -22,7 +22,7 @@ from fleetridge.report import Report
 from fleetridge.strict_json import as_printable
 from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge_server.answer.report_results import Result, Results
-from fleetridge_server.problems import shortened
+from fleetridge_server.field_errors import shortened
 
 # Reports of one call: some hundred kilobytes of JSON, stored in a fraction of a second.
 _BATCH = 64

@@ -25,9 +25,9 @@ from fleetridge_server.store.data_file import DataFile
 DEFAULT_URL = "sqlite:///fleetridge.db"
 
 # Requests that read run in at most so many threads, those that write in so many others, so that a read always finds a
-# thread and a connection. A dozen keeps two cores busy; four replicas, each with two processes that take in reports,
-# stay below PostgreSQL's default of 100 connections. Few write at once: marks, and who signs in.
-READ_THREADS = 14
+# thread and a connection. A dozen keeps two cores busy; four replicas, each with two processes that take in reports and
+# one that evaluates, stay below PostgreSQL's default of 100 connections. Few write at once: marks, and who signs in.
+READ_THREADS = 13
 WRITE_THREADS = 2
 
 # Reports are taken in by one thread, or by processes that have a connection each.

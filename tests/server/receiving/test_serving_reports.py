@@ -63,6 +63,10 @@ def test_a_problem_of_a_process_of_its_own_has_the_request_s_id(sqlite_databases
     assert answer.json()["outcome"] == "rejected"
 
 
+# Who evaluates is a process, too, some seconds later.
+WITHOUT_VERDICTS = {"FLEETRIDGE_SERVER_EVALUATE": "0"}
+
+
 def posted(server: ServerProcess) -> list[int]:
     """Processes of a server that has taken a report."""
     address = server.address()
@@ -75,7 +79,7 @@ def posted(server: ServerProcess) -> list[int]:
 
 def test_a_server_that_ends_leaves_no_process_behind(sqlite_databases: SqliteDatabases) -> None:
     """It waits for them."""
-    with server_process(sqlite_databases.create(migrated=True)) as server:
+    with server_process(sqlite_databases.create(migrated=True), environment=WITHOUT_VERDICTS) as server:
         children = posted(server)
         code = server.stop()
 
@@ -85,7 +89,7 @@ def test_a_server_that_ends_leaves_no_process_behind(sqlite_databases: SqliteDat
 
 def test_a_server_that_is_killed_leaves_no_process_behind(sqlite_databases: SqliteDatabases) -> None:
     """They notice, and have nobody left to answer."""
-    with server_process(sqlite_databases.create(migrated=True)) as server:
+    with server_process(sqlite_databases.create(migrated=True), environment=WITHOUT_VERDICTS) as server:
         children = posted(server)
         server.process.kill()
         server.process.wait()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import make_url
 
+from fleetridge_server import child_process
 from fleetridge_server.access.caller import Caller
 from fleetridge_server.access.log_lines import logs_to
 from fleetridge_server.problems import ProblemError
@@ -182,7 +183,7 @@ def test_a_process_that_hangs_is_ended_and_its_reports_are_to_come_again(
     os.kill(hanging, signal.SIGSTOP)
     with monkeypatch.context() as patched:
         patched.setattr(room, "_ANSWER_TIMEOUT_S", 0.1)
-        patched.setattr(room, "_END_TIMEOUT_S", 0.1)
+        patched.setattr(child_process, "_END_TIMEOUT_S", 0.1)
         [answer] = worker.take([call])
     is_left = is_running(hanging)
     [again] = worker.take([call])
