@@ -8,11 +8,15 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from fleetridge_agent.deliver.client import Client, Delivery, server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.fault_proxy import CALM, FAULTS, Call, Fault, FaultProxy, fault_proxy
 from support.server_process import ServerProcess, server_process
 from support.soak import measured, stored_ids
+
+pytestmark = pytest.mark.both_databases
 
 # So many reports that a server is at work on them for some tenths of a second.
 REPORTS = 24

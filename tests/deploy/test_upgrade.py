@@ -11,6 +11,8 @@ from support.app_client import app_client
 from support.evaluated import SLOW, SOUND, evaluate, runs
 from support.fleet import post, read
 
+pytestmark = pytest.mark.both_databases
+
 OLDEST = "0001"
 
 

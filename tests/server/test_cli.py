@@ -62,6 +62,7 @@ def test_a_call_that_means_nothing_ends_with_2(arguments: list[str], capsys: pyt
     assert "usage" in capsys.readouterr().err
 
 
+@pytest.mark.both_databases
 def test_migrating_makes_a_database_ready(empty_database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before it, every other command says so."""
     arguments = ["--database-url", empty_database_url]
@@ -235,6 +236,7 @@ def test_an_import_that_the_database_stops_says_how_far_it_came(
         assert session.scalar(select(func.count()).select_from(Report)) == 0
 
 
+@pytest.mark.both_databases
 def test_a_database_goes_to_the_schema_that_is_named_and_back_to_the_newest(
     empty_database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30
 
 
+@pytest.mark.both_databases
 def test_a_server_says_its_address_answers_and_ends_in_good_order(empty_database_url: str) -> None:
     """From an empty database, with one command."""
     report = make_report()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from support.databases import Databases
 
+pytestmark = pytest.mark.both_databases
+
 PATIENCE_S = 30.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from sqlalchemy import make_url
 
 from fleetridge_server.access.token_text import new_token
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pytest
 
     from support.databases import Databases
+
+pytestmark = pytest.mark.both_databases
 
 
 def test_no_token_and_no_password_gets_into_the_log(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
     from support.app_client import AppClient
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 60
 
 json_texts = st.recursive(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from support.server_process import ServerProcess
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 60
 LIVES = 2
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.databases import Databases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 60
 PROCESSES = 16
 REPORTS = 24

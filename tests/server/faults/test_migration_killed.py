@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
+import pytest
 from sqlalchemy import inspect, text
 
 from fleetridge_server.store import schema
 from fleetridge_server.store.database import create_database_engine
 
-if TYPE_CHECKING:
-    pass
+pytestmark = pytest.mark.both_databases
 
 TIMEOUT_S = 60
 

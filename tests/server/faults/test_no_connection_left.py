@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 30
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.databases import PostgresDatabases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 DAY = timedelta(days=1)
 TIMEOUT_S = 60
 KEPT = 90 * DAY

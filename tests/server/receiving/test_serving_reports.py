@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.app_client import app_client
@@ -18,6 +19,8 @@ from support.soak import stored_ids
 if TYPE_CHECKING:
     from support.databases import SqliteDatabases
     from support.server_process import ServerProcess
+
+pytestmark = pytest.mark.both_databases
 
 THREADS = 8
 

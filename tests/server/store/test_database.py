@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
     from support.databases import PostgresDatabases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 20
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from support.databases import Databases
 
+pytestmark = pytest.mark.both_databases
+
 # Rows of the two tokens that these tests make.
 GOOD, BAD = 1, 2
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+pytestmark = pytest.mark.both_databases
+
 TABLES = set(METADATA.tables)
 LONG_AGO = datetime(2019, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+pytestmark = pytest.mark.both_databases
+
 TIMEOUT_S = 60
 
 
