@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from difflib import unified_diff
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -84,11 +85,12 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 
 # What no two servers have in common, and each only in the form that it has. Times at which they worked and were asked
 # have fractions of a second where senders' have none; those in minutes are later than all of senders. The rest is what
-# has gone by since, the secret of a form, checksums of what has such times, and what is said of a process.
+# has gone by since, which is an hour and more of what was sent; the secret of a form; checksums of what has such times;
+# and what is said of a process.
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::\d\d(\.\d+)?)?(?:Z|\+00:00)?")
 OTHERWISE = re.compile(
     r'(?<="age_s": )[.\d]+|(?<=_age_seconds)(\{.*\})? [.\d]+|(?<=name="form_token" value=")\w{64}'
-    r"|\b[\da-f]{64}(?=  (gpu|history)\.json)|^(# \w+ )?(fleetridge_server|python|process)_.*",
+    r"|\b[\da-f]{64}(?=  (gpu|history)\.json)|\b\d+ (s|min) ago|^(# \w+ )?(fleetridge_server|python|process)_.*",
     re.MULTILINE,
 )
 
@@ -107,6 +109,7 @@ def test_every_parameter_has_a_value_to_be_asked_for() -> None:
     assert {name for names in parameters().values() for name in names} == VALUES.keys()
 
 
+@cache
 def parameters() -> dict[str, list[str]]:
     """Addresses that can be read, of the API and of pages, with their parameters; a page takes any, or refuses it."""
     pages = [copy.copy(route) for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
@@ -239,7 +242,7 @@ def test_both_databases_give_the_same_answers(servers: Servers, path: str) -> No
 
 
 def requests_to(path: str) -> Iterable[tuple[str, Mapping[str, str], Mapping[str, Any]]]:
-    """Addresses, headers and parameters: of a route all that there are, of a page fewer, as it shows what a route says."""
+    """Addresses, headers and parameters: of a route all, of a page, which shows what a route says, fewer."""
     is_page = path.startswith("/ui") or path == "/"
     asked: list[dict[str, Any]] = [{}]
     for name in parameters()[path]:

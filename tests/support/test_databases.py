@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from support import postgres_keeper
+from support.patience import PATIENCE_S
 from support.postgres import PostgresUnavailableError, own_server, server_url
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from support.databases import Databases
 
 pytestmark = pytest.mark.both_databases
-
-PATIENCE_S = 30.0
 
 
 def tables(url: str) -> set[str]:

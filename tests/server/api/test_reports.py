@@ -18,6 +18,7 @@ from fleetridge_server.ingest.body import MAX_BODY_BYTES
 from fleetridge_server.store.models import Document, Gpu, Report
 from fleetridge_server.store.writing import LostRaceError
 from support.app_client import app_client
+from support.patience import PATIENCE_S
 from support.reports import make_report, make_skipped_report
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.both_databases
 
-TIMEOUT_S = 60
 
 json_texts = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
@@ -394,7 +394,7 @@ def test_agents_that_post_at_once_lose_nothing(client: AppClient, database: Data
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
 
     assert statuses == {201: 640, 200: 640}
     assert stored_reports(database) == 640

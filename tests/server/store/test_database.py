@@ -18,6 +18,7 @@ from fleetridge_server.store.database import (
 )
 from fleetridge_server.store.models import Device, DeviceName, Node
 from fleetridge_server.store.trouble import trouble
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from support.databases import PostgresDatabases, SqliteDatabases
 
 pytestmark = pytest.mark.both_databases
-
-TIMEOUT_S = 20
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -132,7 +131,7 @@ def test_writers_that_read_first_wait_for_each_other(database: Database) -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
 
     with database.reading() as session:
         assert session.scalar(select(Device.name)) == "40"

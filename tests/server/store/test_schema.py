@@ -19,6 +19,7 @@ from fleetridge_server.store.schema import SchemaError
 from fleetridge_server.store.verdict_models import CurrentVerdict
 from fleetridge_server.store.writing import write_reports
 from support.evaluations import Fleet, a_fleet, a_report
+from support.patience import PATIENCE_S
 from support.reports import make_report
 from support.times import NOW
 
@@ -218,7 +219,7 @@ def test_four_servers_that_migrate_at_once_all_come_up(empty_database_url: str, 
     """One does it, the others wait and find nothing left to do."""
     command = [sys.executable, "-m", "fleetridge_server.cli", "migrate", "--database-url", empty_database_url]
     servers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
-    outputs = [server.communicate(timeout=60) for server in servers]
+    outputs = [server.communicate(timeout=PATIENCE_S) for server in servers]
 
     assert [server.returncode for server in servers] == [0] * 4, outputs
     schema.check_schema(engine)
