@@ -16,8 +16,6 @@ from support.databases import Databases
 from support.server_process import server_process
 from support.soak import stored_ids
 
-pytestmark = pytest.mark.both_databases
-
 PATIENCE_S = 600
 
 # The steps that delivery cannot do without; what else there is follows from the code.

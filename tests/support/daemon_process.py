@@ -17,8 +17,6 @@ from support.patience import PATIENCE_S
 
 _PROGRAM = Path(__file__).with_name("scripted_daemon.py")
 
-# A daemon that says nothing for so long never will; killing it ends the test that waits for a line.
-
 
 @dataclass(frozen=True, slots=True)
 class DaemonProcess:

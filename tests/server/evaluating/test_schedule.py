@@ -139,7 +139,7 @@ def two_servers(postgres_databases: Databases) -> Iterator[tuple[Database, Datab
 
 
 def end_leader(database: Database) -> None:
-    """End the connection of whoever leads a database's servers, and wait until its lock is gone, which it is not at once."""
+    """End the connection of whoever leads a database's servers, and wait until its lock is gone, too."""
     leaders = (
         "FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
