@@ -74,9 +74,9 @@ def test_nothing_is_matched_but_what_was_reported(client: AppClient, name: str) 
 
 
 @pytest.mark.parametrize("name", ["H200\x00", "\x00", "H200\n", "\x1b[31m", "\ud800"])
-def test_a_name_that_no_report_can_have_is_not_found(client: AppClient, name: str) -> None:
+def test_a_name_that_no_report_can_have_is_not_found(empty_server: AppClient, name: str) -> None:
     """Not even PostgreSQL, which refuses such text, makes an error of it."""
-    answer = client.get(f"/devices/{quote(name, safe='', errors='surrogatepass')}/ridge")
+    answer = empty_server.get(f"/devices/{quote(name, safe='', errors='surrogatepass')}/ridge")
 
     assert answer.status_code == 404
 

@@ -9,9 +9,9 @@ from support.fleet import AS_TEXT, fleet, post, read
 from support.reports import make_report, make_skipped_report
 
 
-def test_an_empty_server_has_an_empty_list(client: AppClient) -> None:
+def test_an_empty_server_has_an_empty_list(empty_server: AppClient) -> None:
     """200, not an error."""
-    answer = read(client, "/devices")
+    answer = read(empty_server, "/devices")
 
     assert (answer["devices"], answer["next"]) == ([], None)
 
@@ -95,9 +95,9 @@ def test_a_filter_that_no_name_can_match_lists_nothing(client: AppClient, parame
     assert read(client, "/devices", **{parameter: value})["devices"] == []
 
 
-def test_a_parameter_that_is_not_known_is_refused(client: AppClient) -> None:
+def test_a_parameter_that_is_not_known_is_refused(empty_server: AppClient) -> None:
     """A filter with a slip of the pen must not answer for the whole fleet."""
-    answer = client.get("/devices", params={"clutser": "east"})
+    answer = empty_server.get("/devices", params={"clutser": "east"})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.clutser")
 
@@ -113,6 +113,6 @@ def test_the_text_form_names_every_device_and_its_medians(client: AppClient) -> 
     assert "123" in text
 
 
-def test_the_text_form_of_an_empty_list_says_so(client: AppClient) -> None:
+def test_the_text_form_of_an_empty_list_says_so(empty_server: AppClient) -> None:
     """Not an empty page."""
-    assert client.get("/devices", headers=AS_TEXT).text == "no devices\n"
+    assert empty_server.get("/devices", headers=AS_TEXT).text == "no devices\n"

@@ -65,8 +65,8 @@ def test_no_line_of_text_is_wider_than_a_terminal(client: AppClient, gpus: int, 
         assert max(map(display_width, text.splitlines())) <= 80
 
 
-def test_an_error_is_json_also_for_who_asks_for_text(client: AppClient) -> None:
+def test_an_error_is_json_also_for_who_asks_for_text(empty_server: AppClient) -> None:
     """One shape for all."""
-    answer = client.get("/devices/none/ridge", headers=AS_TEXT)
+    answer = empty_server.get("/devices/none/ridge", headers=AS_TEXT)
 
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
