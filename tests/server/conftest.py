@@ -11,6 +11,7 @@ from support.app_client import AppClient, app_client
 from support.evaluated import SLOW, SOUND, runs
 from support.evaluations import Fleet
 from support.read_only import fleet_to_read
+from support.reports import make_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,13 @@ def fleet(database: Database) -> Fleet:
 def empty_server(databases: Databases) -> Iterator[AppClient]:
     """The application on a database without a row, for all tests of a module: nothing can be written."""
     with fleet_to_read(databases) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def one_report(databases: Databases) -> Iterator[AppClient]:
+    """A report of GPU-00000001 of node-01, which nobody evaluated; nothing can be written."""
+    with fleet_to_read(databases, [make_report()], is_evaluated=False) as client:
         yield client
 
 

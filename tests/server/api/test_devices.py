@@ -79,20 +79,16 @@ def test_a_cluster_lists_its_own_devices_and_counts_its_own_gpus(client: AppClie
     assert (device["name"], device["gpus"], device["ridges"][0]["peers"]) == ("H200", 2, 3)
 
 
-def test_a_cluster_without_gpus_lists_nothing(client: AppClient) -> None:
+def test_a_cluster_without_gpus_lists_nothing(one_report: AppClient) -> None:
     """A filter that matches nothing is no error."""
-    post(client, [make_report()])
-
-    assert read(client, "/devices", cluster="north")["devices"] == []
+    assert read(one_report, "/devices", cluster="north")["devices"] == []
 
 
 @pytest.mark.parametrize("parameter", ["cluster"])
 @pytest.mark.parametrize("value", ["", "a\x00b", "a\x1bb"])
-def test_a_filter_that_no_name_can_match_lists_nothing(client: AppClient, parameter: str, value: str) -> None:
+def test_a_filter_that_no_name_can_match_lists_nothing(one_report: AppClient, parameter: str, value: str) -> None:
     """Not even PostgreSQL, which refuses such text, makes an error of it."""
-    post(client, [make_report()])
-
-    assert read(client, "/devices", **{parameter: value})["devices"] == []
+    assert read(one_report, "/devices", **{parameter: value})["devices"] == []
 
 
 def test_a_parameter_that_is_not_known_is_refused(empty_server: AppClient) -> None:
