@@ -237,7 +237,7 @@ def servers(sqlite_databases: SqliteDatabases, postgres_databases: PostgresDatab
 def test_both_databases_give_the_same_answers(servers: Servers, path: str) -> None:
     """To the last digit and in the same order; as JSON, text, CSV, page, picture and file, refusals included."""
     for url, form, params in requests_to(path):
-        difference = servers.difference(url, params, SAME_ID | form)
+        difference = servers.difference(url, params, {**SAME_ID, **form})
         assert not difference, "\n".join([f"{url} {params} {form}", *difference])
 
 

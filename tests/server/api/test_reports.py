@@ -446,7 +446,7 @@ def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return url.render_as_string(hide_password=False)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=json_texts | st.binary() | json_texts.map(lambda item: f'{{"reports": [{item}, {item}]}}'))
 def test_no_body_makes_the_server_fail(client: AppClient, body: str | bytes) -> None:
     """Any bytes get an answer that says what is wrong with them."""
@@ -455,7 +455,7 @@ def test_no_body_makes_the_server_fail(client: AppClient, body: str | bytes) -> 
     assert answer.status_code in {200, 422}
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_report_with_anything_in_any_place_is_kept_whole_or_refused(client: AppClient, data: st.DataObject) -> None:
     """What the models let through, both databases can hold and give back."""
