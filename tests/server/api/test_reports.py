@@ -442,7 +442,7 @@ def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("fleetridge_server.store.database._SQLITE_BUSY_MS", 100)
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
-        url = url.update_query_dict({"options": "-c statement_timeout=100"})
+        url = url.update_query_dict({"options": "-c statement_timeout=3000"})
     return url.render_as_string(hide_password=False)
 
 

@@ -130,7 +130,7 @@ def test_reports_are_stored_while_months_are_dropped(postgres_databases: Postgre
     """Somebody reads all documents in a long transaction: retention waits for that one, and nobody for retention."""
     url = postgres_databases.create(migrated=True)
     database = open_database(url, statement_timeout_ms=0)
-    impatient = open_database(url, statement_timeout_ms=2000)
+    impatient = open_database(url, statement_timeout_ms=1000 * PATIENCE_S)
     arrive(database, OLD, NOW)
     done: list[Dropped] = []
     retention = threading.Thread(target=lambda: done.append(drop_old(database, KEPT, NOW, pause=no_pause)))

@@ -139,7 +139,7 @@ def test_writers_that_read_first_wait_for_each_other(database: Database) -> None
 
 def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
     """So that no query runs for ever, and the reason can be told."""
-    engine = create_database_engine(database_url, statement_timeout_ms=50)
+    engine = create_database_engine(database_url, statement_timeout_ms=500)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n"
     try:
         with engine.connect() as connection:
