@@ -31,8 +31,8 @@ help: ## list the targets
 demo: $(READY) ## measure this machine, post it to a server of your own, show the answer (ARGS=--once to end by itself)
 	@$(RUN) deploy/demo.py $(ARGS)
 
-test: $(READY) ## run every test, on SQLite and PostgreSQL, with branch coverage
-	@$(RUN) -m pytest --cov --numprocesses logical --maxprocesses 8 $(ARGS)
+test: $(READY) ## run every test, on SQLite, and on PostgreSQL where that may differ
+	@$(RUN) -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal $(ARGS)
 
 test-browser: $(READY) ## look at every page with a real Chromium, which it needs (CONTRIBUTING.md); pictures go to .screenshots
 	@$(INSTALL) --quiet --no-build-isolation --editable '.[agent,server,dev,browser]'

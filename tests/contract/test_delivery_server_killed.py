@@ -8,12 +8,17 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from fleetridge_agent.deliver.client import Client, Delivery
 from fleetridge_agent.deliver.server import server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.fault_proxy import CALM, FAULTS, Call, Fault, FaultProxy, fault_proxy
+from support.patience import PATIENCE_S
 from support.server_process import ServerProcess, server_process
 from support.soak import measured, stored_ids
+
+pytestmark = pytest.mark.both_databases
 
 # So many reports that a server is at work on them for some tenths of a second.
 REPORTS = 24
@@ -37,7 +42,7 @@ class MortalServer:
     def kill(self) -> None:
         """End it as a power cut ends a process."""
         self._server.process.kill()
-        self._server.process.wait()
+        self._server.process.wait(PATIENCE_S)
 
     @property
     def is_dead(self) -> bool:

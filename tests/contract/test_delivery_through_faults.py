@@ -15,6 +15,8 @@ from support.fault_proxy import CALM, FAULTS, fault_proxy
 from support.server_process import server_process
 from support.soak import delivered, every_fault, measured, soak, stored_ids
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_two_hundred_reports_through_every_fault_arrive_exactly_once(database_url: str, tmp_path: Path) -> None:
     faults = every_fault(2, calm_share=0.3, seed=20)

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
-
 from support.databases import SqliteDatabases
+from support.patience import patient_get
 
 # What torch needs to start and a small sweep to run, many times over: a machine under load must not fail the test.
 PATIENCE_S = 600
@@ -46,8 +45,8 @@ def test_a_measured_cpu_has_a_ridge_on_the_server(sqlite_databases: SqliteDataba
     url = sqlite_databases.create(migrated=True)
     with serving(url) as address:
         ended = agent("run", "--device", "cpu", "--server", address, *TINY, state_dir=tmp_path)
-        (device,) = httpx.get(f"{address}/devices").json()["devices"]
-        answer = httpx.get(f"{address}/devices/{quote(device['name'], safe='')}/ridge").json()
+        (device,) = patient_get(f"{address}/devices").json()["devices"]
+        answer = patient_get(f"{address}/devices/{quote(device['name'], safe='')}/ridge").json()
 
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (0, "reports delivered: 1")
     (ridge,) = answer["ridges"]

@@ -16,6 +16,8 @@ from support.revisions import FIRST, with_next_revision
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.both_databases
+
 
 def answers(database_url: str, reports: list[dict[str, Any]]) -> tuple[Any, list[Any]]:
     """What the server says of the fleet once it was evaluated, and the reports as it gives them back."""

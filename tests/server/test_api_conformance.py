@@ -7,20 +7,20 @@ Requests are made by schemathesis from the description: those that fit it and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-import schemathesis
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schemathesis import Case, GenerationMode
-from schemathesis.specs.openapi import checks
 
 from support.app_client import AppClient, app_client
-from support.databases import SqliteDatabases
+from support.databases import Databases, SqliteDatabases
 from support.described_api import described, described_with_names, fill
 from support.fleet import AS_TEXT
+
+if TYPE_CHECKING:
+    from schemathesis import Case
 
 EXAMPLES = 12
 DESCRIBED = described()
@@ -38,16 +38,23 @@ OPAQUE_PARAMETERS = {"after", "tp", "as_of"}
 OPAQUE_ROUTES = {"/reports", "/reports/{report_id}", "/marks"}
 
 
+def made_from(description: dict[str, Any]) -> Any:
+    """Maker of requests; it is imported here, since that takes longer than to collect all tests of a folder."""
+    import schemathesis  # noqa: PLC0415 # see above
+
+    return schemathesis.openapi.from_dict(description, config=schemathesis.Config())
+
+
 @pytest.fixture(scope="module")
 def requests_of_strangers() -> Any:
     """Maker of requests to a server of which nothing is known."""
-    return schemathesis.openapi.from_dict(described(), config=schemathesis.Config())
+    return made_from(described())
 
 
 @pytest.fixture(scope="module")
 def requests_of_users() -> Any:
     """Maker of requests that name what `fill` makes."""
-    return schemathesis.openapi.from_dict(described_with_names(), config=schemathesis.Config())
+    return made_from(described_with_names())
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +64,9 @@ def empty_server(sqlite_databases: SqliteDatabases) -> Iterator[AppClient]:
         yield client
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def filled_server(request: pytest.FixtureRequest) -> Iterator[AppClient]:
-    """A server with a fleet, on SQLite and on PostgreSQL."""
-    databases = request.getfixturevalue(f"{request.param}_databases")
+@pytest.fixture(scope="module")
+def filled_server(databases: Databases) -> Iterator[AppClient]:
+    """A server with a fleet."""
     url = databases.create(migrated=True)
     with app_client(url, calls_per_s=0) as client:
         fill(client, url)
@@ -100,6 +106,9 @@ def test_what_does_not_fit_the_description_is_refused_as_described(
     requests_of_strangers: Any, empty_server: AppClient, method: str, path: str
 ) -> None:
     """Of a list of reports each by itself, in an answer 200."""
+    from schemathesis import GenerationMode  # noqa: PLC0415 # see `made_from`
+    from schemathesis.specs.openapi import checks  # noqa: PLC0415 # see `made_from`
+
     excluded: list[Any] = [checks.negative_data_rejection] if path == "/reports" else []
 
     def examine(case: Case[Any]) -> None:
@@ -150,5 +159,7 @@ def of_each(strategy: st.SearchStrategy[Case[Any]], examine: Callable[[Case[Any]
 
 def beyond_form(case: Case[Any]) -> list[Any]:
     """Checks that ask for more than the form of a request can tell."""
+    from schemathesis.specs.openapi import checks  # noqa: PLC0415 # see `made_from`
+
     is_opaque = case.path in OPAQUE_ROUTES or OPAQUE_PARAMETERS & set(case.query or ())
     return [checks.positive_data_acceptance] if is_opaque else []

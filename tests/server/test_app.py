@@ -10,11 +10,10 @@ from fleetridge_server.evaluating import schedule
 from fleetridge_server.settings import Settings
 from fleetridge_server.store.database import open_database
 from support.evaluations import HOUR, NOON, Fleet, a_fleet
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     import pytest
-
-TIMEOUT_S = 60
 
 
 def test_a_server_evaluates_by_itself(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +24,7 @@ def test_a_server_evaluates_by_itself(database_url: str, monkeypatch: pytest.Mon
     app = create_app(Settings(database_url=database_url))
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(app.router.lifespan_context(app)):
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + PATIENCE_S
         while not fleet.states() and time.monotonic() < until:
             time.sleep(0.01)
     states = fleet.states()

@@ -10,11 +10,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from fleetridge_server import background
 from fleetridge_server.background import Task, in_background
 from fleetridge_server.store.data_file import DataFileError
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-TIMEOUT_S = 30
 
 
 def task(
@@ -39,7 +38,7 @@ def test_a_task_takes_turns_with_the_pauses_that_it_asks_for_until_the_block_end
         return 3600.0
 
     with in_background([task(turn, at_end=lambda: farewells.append(threading.current_thread().name))]):
-        assert third.wait(TIMEOUT_S)
+        assert third.wait(PATIENCE_S)
 
     assert turns == ["worker"] * 3
     assert farewells == ["worker"]
@@ -69,7 +68,7 @@ def test_whatever_a_turn_meets_is_logged_and_the_next_one_comes(
         return 3600.0
 
     with in_background([task(turn)]):
-        assert went_on.wait(TIMEOUT_S)
+        assert went_on.wait(PATIENCE_S)
 
     [record] = caplog.records
     assert told in record.getMessage()
@@ -84,11 +83,11 @@ def test_a_turn_that_does_not_end_holds_up_neither_the_end_nor_the_other_tasks(
     release, ended = threading.Event(), threading.Event()
 
     def endless(_end: threading.Event) -> float:
-        release.wait(TIMEOUT_S)
+        release.wait(PATIENCE_S)
         return 3600.0
 
     def obedient(end: threading.Event) -> float:
-        end.wait(TIMEOUT_S)
+        end.wait(PATIENCE_S)
         ended.set()
         return 3600.0
 
@@ -96,5 +95,5 @@ def test_a_turn_that_does_not_end_holds_up_neither_the_end_nor_the_other_tasks(
         pass
 
     assert is_running("endless")
-    assert ended.wait(TIMEOUT_S)
+    assert ended.wait(PATIENCE_S)
     release.set()

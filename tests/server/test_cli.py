@@ -86,6 +86,7 @@ def test_a_command_that_only_tells_of_itself_imports_nothing_that_it_works_with(
     assert imported == ""
 
 
+@pytest.mark.both_databases
 def test_migrating_makes_a_database_ready(empty_database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before it, every other command says so."""
     arguments = ["--database-url", empty_database_url]
@@ -259,6 +260,7 @@ def test_an_import_that_the_database_stops_says_how_far_it_came(
         assert session.scalar(select(func.count()).select_from(Report)) == 0
 
 
+@pytest.mark.both_databases
 def test_a_database_goes_to_the_schema_that_is_named_and_back_to_the_newest(
     empty_database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,11 +11,11 @@ from uvicorn.server import ServerState
 
 from fleetridge_server import connections
 from fleetridge_server.connections import AcceptTrouble, BoundedConnection
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-TIMEOUT_S = 30
 HALF_A_HEAD = b"GET / HTTP/1.1\r\nHos"
 HEAD = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n"
 
@@ -38,7 +38,7 @@ def talk(conversation: Callable[[Callable[[], Awaitable[Client]]], Awaitable[byt
         server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         async with server:
-            return await asyncio.wait_for(conversation(partial(asyncio.open_connection, host, port)), TIMEOUT_S)
+            return await asyncio.wait_for(conversation(partial(asyncio.open_connection, host, port)), PATIENCE_S)
 
     return asyncio.run(served())
 

@@ -12,6 +12,8 @@ from support.databases import Databases
 from support.fleet import post
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
+pytestmark = pytest.mark.both_databases
+
 AS_OF = "2025-11-28T00:00:00Z"
 PAGES = ("/devices", "/devices/NVIDIA%20H200/ridge", "/gpus/GPU-7", "/gpus/GPU-3")
 

@@ -111,9 +111,9 @@ def test_an_error_of_our_own_tells_nothing_of_the_inside(error: Exception) -> No
     assert SECRET not in told.text
 
 
-def test_a_request_with_endless_faults_gets_a_short_answer(client: AppClient) -> None:
+def test_a_request_with_endless_faults_gets_a_short_answer(empty_server: AppClient) -> None:
     """Unknown parameters by the hundred, each with a long name."""
-    answer = client.get("/devices", params={f"{key}{'x' * 300}": "1" for key in range(100)})
+    answer = empty_server.get("/devices", params={f"{key}{'x' * 300}": "1" for key in range(100)})
 
     assert answer.status_code == 422
     assert len(answer.json()["errors"]) == 20

@@ -17,6 +17,7 @@ import pytest
 
 from fleetridge_server.serving import ListenError, drain_time_s, listening, require_safe_host
 from fleetridge_server.settings import Settings
+from support.patience import PATIENCE_S, patient_client, patient_get, patient_post
 from support.reports import make_report
 from support.server_process import server_process
 
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
 
     from support.databases import PostgresDatabases, SqliteDatabases
 
-TIMEOUT_S = 30
 
-
+@pytest.mark.both_databases
 def test_a_server_says_its_address_answers_and_ends_in_good_order(empty_database_url: str) -> None:
     """From an empty database, with one command."""
     report = make_report()
     with server_process(empty_database_url, "--migrate") as server:
         address = server.address()
-        answers = [httpx.post(f"{address}/reports", json=report), httpx.get(f"{address}/reports/{report['report_id']}")]
+        answers = [
+            patient_post(f"{address}/reports", json=report),
+            patient_get(f"{address}/reports/{report['report_id']}"),
+        ]
         code = server.stop()
 
     assert [answer.status_code for answer in answers] == [201, 200]
@@ -51,13 +54,13 @@ def test_a_call_that_is_in_hand_is_finished(sqlite_databases: SqliteDatabases) -
     )
     with server_process(sqlite_databases.create(migrated=True)) as server:
         where = urlsplit(server.address())
-        with socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S) as connection:
+        with socket.create_connection((where.hostname, where.port or 80), PATIENCE_S) as connection:
             connection.sendall(head.encode())
             waiting = connection.recv(1024)  # the server has the call in hand and wants its body
             server.process.terminate()
             connection.sendall(body)
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
-        code = server.process.wait(TIMEOUT_S)
+        code = server.process.wait(PATIENCE_S)
 
     assert waiting.startswith(b"HTTP/1.1 100")
     assert answer.startswith(b"HTTP/1.1 201")
@@ -68,11 +71,11 @@ def test_a_server_that_is_told_to_end_is_first_not_ready_and_answers_on(sqlite_d
     """So that proxies send elsewhere before it takes no more connections; a second signal ends the wait."""
     url = sqlite_databases.create(migrated=True)
     with server_process(url, environment={"FLEETRIDGE_SERVER_DRAIN": "60"}) as server:
-        with httpx.Client(base_url=server.address(), timeout=TIMEOUT_S) as client:
+        with patient_client(server.address()) as client:
             before = client.get("/readyz")
             server.process.terminate()
             after = _until(lambda: client.get("/readyz"), lambda answer: answer.status_code != 200)
-            stored = httpx.post(f"{client.base_url}/reports", json=make_report())
+            stored = patient_post(f"{client.base_url}/reports", json=make_report())
         code = server.stop()
 
     assert (before.status_code, after.status_code, after.json()["code"]) == (200, 503, "ending")
@@ -113,14 +116,14 @@ def test_a_server_that_is_ready_keeps_the_collector_from_its_modules(database_ur
 
 def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:
     """Connections send at once (TCP_NODELAY): with Nagle's algorithm each answer took 40 ms longer."""
-    with listening(Settings(port=0)) as listener, socket.create_connection(listener.getsockname()[:2], TIMEOUT_S):
+    with listening(Settings(port=0)) as listener, socket.create_connection(listener.getsockname()[:2], PATIENCE_S):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def _until(ask: Callable[[], httpx.Response], is_enough: Callable[[httpx.Response], bool]) -> httpx.Response:
-    until_s = time.monotonic() + TIMEOUT_S
+    until_s = time.monotonic() + PATIENCE_S
     while not is_enough(answer := ask()) and time.monotonic() < until_s:
         time.sleep(0.01)
     return answer
@@ -131,7 +134,7 @@ def test_four_replicas_that_start_at_once_all_come_up(postgres_databases: Postgr
     url = postgres_databases.create(migrated=False)
     with ExitStack() as stack:
         servers = [stack.enter_context(server_process(url, "--migrate")) for _ in range(4)]
-        statuses = [httpx.get(f"{server.address()}/readyz").status_code for server in servers]
+        statuses = [patient_get(f"{server.address()}/readyz").status_code for server in servers]
         codes = [server.stop() for server in servers]
     postgres_databases.drop(url)
 
@@ -149,8 +152,8 @@ def test_a_second_server_of_one_file_ends_at_once(sqlite_databases: SqliteDataba
         [loser] = [server for server in (first, second) if server not in running]
 
         assert len(running) == 1
-        assert loser.process.wait(TIMEOUT_S) == 1
-        assert httpx.get(f"{max(addresses)}/livez").status_code == 200
+        assert loser.process.wait(PATIENCE_S) == 1
+        assert patient_get(f"{max(addresses)}/livez").status_code == 200
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
@@ -180,9 +183,9 @@ def test_clients_that_finish_nothing_keep_nobody_out(sqlite_databases: SqliteDat
         where = urlsplit(server.address())
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (150, 150))
         for _ in range(200):
-            client = socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S)
+            client = socket.create_connection((where.hostname, where.port or 80), PATIENCE_S)
             stack.enter_context(client).sendall(b"GET /livez HTTP/1.1\r\nHos")
-        answer = httpx.get(f"{where.geturl()}/readyz", timeout=TIMEOUT_S)
+        answer = patient_get(f"{where.geturl()}/readyz")
 
     assert answer.status_code == 200
 
@@ -194,9 +197,9 @@ def test_slow_clients_do_not_hold_up_the_end(sqlite_databases: SqliteDatabases) 
     with TemporaryFile("w+") as log, server_process(url, stderr=log) as server, ExitStack() as stack:
         where = urlsplit(server.address())
         for sent in [head, head[:20]] * 20:
-            client = socket.create_connection((where.hostname, where.port or 80), TIMEOUT_S)
+            client = socket.create_connection((where.hostname, where.port or 80), PATIENCE_S)
             stack.enter_context(client).sendall(sent)
-        assert httpx.get(f"{where.geturl()}/livez").status_code == 200
+        assert patient_get(f"{where.geturl()}/livez").status_code == 200
         code = server.stop()
         log.seek(0)
         told = log.read()

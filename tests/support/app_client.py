@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 
 
 class AppClient:
-    """Sends requests to one application on a database; any number of threads may share it."""
+    """
+    Sends requests to one application; any number of threads may share it.
+
+    Attributes:
+        portal: into the loop that the application runs in.
+        client: to use there.
+        database_url: of the database that it answers from.
+    """
 
     def __init__(self, portal: BlockingPortal, client: httpx.AsyncClient, database_url: str) -> None:
-        self._portal = portal
-        self._client = client
+        self.portal = portal
+        self.client = client
         self.database_url = database_url
 
     def request(self, method: str, url: str, **arguments: Any) -> httpx.Response:
         """Answer to any request; arguments as those of `httpx.request`."""
-        return self._portal.call(partial(self._client.request, method, url, **arguments))
+        return self.portal.call(partial(self.client.request, method, url, **arguments))
 
     def get(self, url: str, **arguments: Any) -> httpx.Response:
         """Answer to a GET."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from fleetridge_server.store.database import open_database
 from support.distributions import CHECKOUT
+from support.patience import patient_get
 from support.server_process import server_process
 from support.tokens import make_token
 
@@ -115,7 +114,7 @@ def wait_for_verdicts(url: str, token: str) -> None:
     """The server evaluates by itself, soon after reports arrive."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     for _ in range(ATTEMPTS):
-        fleet = httpx.get(f"{url}/fleet?cluster=simulated", headers=headers, timeout=60).json()
+        fleet = patient_get(f"{url}/fleet?cluster=simulated", headers=headers).json()
         if sum(fleet["verdicts"].values()) == GPUS:
             return
         time.sleep(1)

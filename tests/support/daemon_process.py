@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_PROGRAM = Path(__file__).with_name("scripted_daemon.py")
+from support.patience import PATIENCE_S
 
-# A daemon that says nothing for so long never will; killing it ends the test that waits for a line.
-_PATIENCE_S = 60.0
+_PROGRAM = Path(__file__).with_name("scripted_daemon.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class DaemonProcess:
     def end(self) -> int:
         """Ask it to end, and take its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(_PATIENCE_S)
+        return self.process.wait(PATIENCE_S)
 
     @property
     def children(self) -> list[int]:
@@ -73,7 +72,7 @@ def daemon_process(
     sizes = ("--square", "512", "--m-sweep", "1")
     command = (sys.executable, str(_PROGRAM), gpus, worker, *common, *sizes, *options)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        timer = threading.Timer(_PATIENCE_S, process.kill)
+        timer = threading.Timer(PATIENCE_S, process.kill)
         timer.start()
         try:
             yield DaemonProcess(process, folder)

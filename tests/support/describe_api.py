@@ -8,6 +8,7 @@ breaks somebody's program.
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from fleetridge_server.app import create_app
@@ -17,6 +18,7 @@ SNAPSHOT = Path(__file__).parents[1] / "fixtures" / "openapi.json"
 RENEW = "python tests/support/describe_api.py"
 
 
+@cache
 def description() -> str:
     """The API's description as the code gives it, as JSON text; no database is opened."""
     app = create_app(Settings(database_url="sqlite:///unused.db"))

@@ -14,15 +14,14 @@ from uuid import UUID
 import httpx
 from sqlalchemy import create_engine, text
 
+from support.patience import PATIENCE_S, patient_client
 from support.reports import make_report
 
 # Between two tries of a caller that was not told that all is stored; agents wait longer.
 _PAUSE_S = 0.2
 
 # A server that does not come back in this time has failed.
-_LONGEST_S = 120.0
-
-_TIMEOUT_S = 30.0
+_LONGEST_S = 2 * PATIENCE_S
 
 
 @dataclass
@@ -121,7 +120,7 @@ def kept(database_url: str, made: Load) -> Kept:
 def _post_until(
     is_over: threading.Event, address: Callable[[], str], node: str, gpus: int, made: Load, lock: threading.Lock
 ) -> None:
-    with httpx.Client(timeout=_TIMEOUT_S, verify=False, trust_env=False) as client:  # noqa: S501 # of this machine alone
+    with patient_client(verify=False) as client:
         while not is_over.is_set():
             reports = [
                 make_report(node__name=node, gpu__uuid=f"GPU-{node}-{gpu}", gpu__index=gpu) for gpu in range(gpus)

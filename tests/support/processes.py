@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from support.patience import PATIENCE_S
+
 _PROC = Path("/proc")
-_TIMEOUT_S = 60.0
 
 # After the name of the program, which is in brackets and may hold anything (proc(5)).
 _STATE, _PARENT = 0, 1
@@ -26,7 +27,7 @@ def is_running(pid: int) -> bool:
 
 def until_gone(*pids: int) -> bool:
     """Wait until processes have ended; whether they have in good time."""
-    until_s = time.monotonic() + _TIMEOUT_S
+    until_s = time.monotonic() + PATIENCE_S
     while any(map(is_running, pids)) and time.monotonic() < until_s:
         time.sleep(0.01)
     return not any(map(is_running, pids))
@@ -40,7 +41,7 @@ def bytes_read(pid: int) -> int:
 
 def until_it_reads(pid: int, than: int) -> None:
     """Wait until a process has read more than so many bytes."""
-    until_s = time.monotonic() + _TIMEOUT_S
+    until_s = time.monotonic() + PATIENCE_S
     while bytes_read(pid) <= than:
         assert time.monotonic() < until_s, "it read nothing"
         time.sleep(0.001)

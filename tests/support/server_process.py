@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-STOP_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServerProcess:
     def stop(self) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_TIMEOUT_S)
+        return self.process.wait(PATIENCE_S)
 
     def _output(self) -> IO[str]:
         assert self.process.stdout is not None

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from support.patience import PATIENCE_S
+
 SLOW = 200
 
 HALF_A_HEAD = b"POST /reports HTTP/1.1\r\nHos"
@@ -17,7 +19,6 @@ HALF_A_BODY = b"POST /reports HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100
 # A byte so often, so that no connection is ever silent for long.
 _DRIP_S = 2.0
 
-_TIMEOUT_S = 60.0
 
 # Longer than the server has patience for a body.
 _LONGEST_S = 180.0
@@ -36,7 +37,7 @@ def connect_slowly(address: str, number: int = SLOW) -> list[socket.socket]:
     where = urlsplit(address)
     clients = []
     for sent in [HALF_A_HEAD, HALF_A_BODY] * (number // 2):
-        client = socket.create_connection((where.hostname, where.port or 80), _TIMEOUT_S)
+        client = socket.create_connection((where.hostname, where.port or 80), PATIENCE_S)
         client.sendall(sent)
         clients.append(client)
     return clients

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from support import postgres_keeper
+from support.patience import PATIENCE_S
 from support.postgres import PostgresUnavailableError, own_server, server_url
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from support.databases import Databases
 
-PATIENCE_S = 30.0
+pytestmark = pytest.mark.both_databases
 
 
 def tables(url: str) -> set[str]:

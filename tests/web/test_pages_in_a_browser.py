@@ -6,10 +6,10 @@ import html
 import re
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from support.browser_tabs import SCREENSHOTS, Site, Tab, tab_of
+from support.patience import patient_client, patient_get
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -26,7 +26,7 @@ GRAVE = ("serious", "critical")
 
 def asked(site: Site, path: str) -> Any:
     """Answer of the API."""
-    answer = httpx.get(f"{site.url}{path}")
+    answer = patient_get(f"{site.url}{path}")
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -96,7 +96,7 @@ def test_the_worst_node_is_found_by_its_verdict_and_taken_to_a_scheduler(tab: Ta
     tab.page.wait_for_url("**verdict=outlier*")
 
     hosts = tab.page.locator("pre").inner_text().strip()
-    assert httpx.get(f"{tab.site.url}/nodes?{SIMULATED}&verdict=outlier&format=hostlist").text.strip() == hosts
+    assert patient_get(f"{tab.site.url}/nodes?{SIMULATED}&verdict=outlier&format=hostlist").text.strip() == hosts
     tab.page.get_by_role("link", name=gpu["node"], exact=True).click()
     assert tab.page.inner_text("h1") == gpu["node"]
 
@@ -150,7 +150,7 @@ def test_everything_works_without_a_script(browser: Browser, site: Site) -> None
 def test_no_link_leads_nowhere(site: Site) -> None:
     """From the fleet over two clicks, every kind of page and every file that they link."""
     seen: dict[str, int] = {}
-    with httpx.Client(base_url=site.url, timeout=60) as client:
+    with patient_client(site.url) as client:
         following = [FLEET, "/"]
         for _ in range(3):
             found: set[str] = set()

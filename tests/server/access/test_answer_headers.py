@@ -51,22 +51,22 @@ def test_an_error_of_our_own_says_it_too(client: AppClient, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "sent", ["a", "0198c0de-0000-7000-8000-000000000001", "Root=1-67891233-abcdef012345678912345678"]
 )
-def test_the_caller_s_own_id_is_kept(client: AppClient, sent: str) -> None:
-    assert client.get("/livez", headers={"X-Request-ID": sent}).headers["x-request-id"] == sent
+def test_the_caller_s_own_id_is_kept(empty_server: AppClient, sent: str) -> None:
+    assert empty_server.get("/livez", headers={"X-Request-ID": sent}).headers["x-request-id"] == sent
 
 
 @pytest.mark.parametrize("sent", ["", " ", "a b", "é", "x" * 200, "<script>", "-", 'a"b'])
-def test_an_id_that_could_do_harm_is_replaced(client: AppClient, sent: str) -> None:
-    made = client.get("/livez", headers={b"X-Request-ID": sent.encode()}).headers["x-request-id"]
+def test_an_id_that_could_do_harm_is_replaced(empty_server: AppClient, sent: str) -> None:
+    made = empty_server.get("/livez", headers={b"X-Request-ID": sent.encode()}).headers["x-request-id"]
 
     assert len(made) == 32
     assert made.isalnum()
 
 
-def test_of_several_ids_none_is_believed(client: AppClient) -> None:
-    made = client.get("/livez", headers=[("X-Request-ID", "a"), ("X-Request-ID", "b")]).headers["x-request-id"]
+def test_of_several_ids_none_is_believed(empty_server: AppClient) -> None:
+    made = empty_server.get("/livez", headers=[("X-Request-ID", "a"), ("X-Request-ID", "b")]).headers["x-request-id"]
     assert len(made) == 32
 
 
-def test_each_request_has_an_id_of_its_own(client: AppClient) -> None:
-    assert len({client.get("/livez").headers["x-request-id"] for _ in range(5)}) == 5
+def test_each_request_has_an_id_of_its_own(empty_server: AppClient) -> None:
+    assert len({empty_server.get("/livez").headers["x-request-id"] for _ in range(5)}) == 5

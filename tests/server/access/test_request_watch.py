@@ -7,11 +7,11 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from fleetridge_server.access.request_watch import RequestWatch
 from fleetridge_server.own_metrics import OwnMetrics
+from support.patience import PATIENCE_S, patient_post
 from support.reports import make_report
 from support.server_process import server_process
 from support.tokens import bearer, make_token
@@ -117,7 +117,7 @@ def test_every_line_of_a_server_is_an_object_where_that_was_asked_for(
     url = sqlite_databases.create(migrated=True)
     with log.open("w") as stderr, server_process(url, "--log-format", "json", stderr=stderr) as server:
         address = server.address()
-        httpx.post(f"{address}/reports", json=make_report(), headers={"X-Request-ID": "abc-1"})
+        patient_post(f"{address}/reports", json=make_report(), headers={"X-Request-ID": "abc-1"})
         server.stop()
 
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -137,7 +137,7 @@ def test_a_refusal_to_start_is_an_object_too(tmp_path: Path, sqlite_databases: S
     log = tmp_path / "log"
     url = sqlite_databases.create(migrated=False)
     with log.open("w") as stderr, server_process(url, "--log-format", "json", stderr=stderr) as server:
-        code = server.process.wait(30)
+        code = server.process.wait(PATIENCE_S)
 
     told = json.loads(log.read_text().splitlines()[-1])
     assert code == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import httpx
+import pytest
 from sqlalchemy import make_url
 
 from fleetridge_server.access.token_text import new_token
 from fleetridge_server.store.database import open_database
+from support.patience import patient_client
 from support.server_process import server_process
 from support.tokens import bearer, make_token
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pytest
 
     from support.databases import Databases
+
+pytestmark = pytest.mark.both_databases
 
 
 def test_no_token_and_no_password_gets_into_the_log(
@@ -33,7 +36,7 @@ def test_no_token_and_no_password_gets_into_the_log(
     monkeypatch.setenv("FLEETRIDGE_SERVER_WEBHOOK_SECRET_FILE", str(key_file))
     with log.open("w") as stderr, server_process(url, stderr=stderr) as server:
         address = server.address()
-        with httpx.Client(base_url=address) as client:
+        with patient_client(address) as client:
             for token in (good, unknown, good[:-1]):
                 client.get("/devices", headers=bearer(token))
                 client.get(f"/devices?token={token}")

@@ -19,6 +19,8 @@ from support.tokens import bearer
 if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
 
+pytestmark = pytest.mark.both_databases
+
 
 class Command:
     """The command on one database."""

@@ -43,9 +43,9 @@ def test_every_operation_says_what_it_does_and_answers(operation: dict[str, Any]
     assert all(answer["content"] for answer in operation["responses"].values())
 
 
-def test_the_server_serves_it(client: AppClient) -> None:
+def test_the_server_serves_it(empty_server: AppClient) -> None:
     """At its usual address."""
-    assert client.get("/openapi.json").json() == DESCRIBED
+    assert empty_server.get("/openapi.json").json() == DESCRIBED
 
 
 def test_every_reference_leads_somewhere() -> None:

@@ -9,9 +9,9 @@ from support.fleet import AS_TEXT, fleet, post, post_judged, read
 from support.reports import make_report, make_skipped_report
 
 
-def test_an_empty_server_has_an_empty_list(client: AppClient) -> None:
+def test_an_empty_server_has_an_empty_list(empty_server: AppClient) -> None:
     """200, not an error."""
-    answer = read(client, "/devices")
+    answer = read(empty_server, "/devices")
 
     assert (answer["devices"], answer["next"]) == ([], None)
 
@@ -79,25 +79,21 @@ def test_a_cluster_lists_its_own_devices_and_counts_its_own_gpus(client: AppClie
     assert (device["name"], device["gpus"], device["ridges"][0]["peers"]) == ("H200", 2, 3)
 
 
-def test_a_cluster_without_gpus_lists_nothing(client: AppClient) -> None:
+def test_a_cluster_without_gpus_lists_nothing(one_report: AppClient) -> None:
     """A filter that matches nothing is no error."""
-    post(client, [make_report()])
-
-    assert read(client, "/devices", cluster="north")["devices"] == []
+    assert read(one_report, "/devices", cluster="north")["devices"] == []
 
 
 @pytest.mark.parametrize("parameter", ["cluster"])
 @pytest.mark.parametrize("value", ["", "a\x00b", "a\x1bb"])
-def test_a_filter_that_no_name_can_match_lists_nothing(client: AppClient, parameter: str, value: str) -> None:
+def test_a_filter_that_no_name_can_match_lists_nothing(one_report: AppClient, parameter: str, value: str) -> None:
     """Not even PostgreSQL, which refuses such text, makes an error of it."""
-    post(client, [make_report()])
-
-    assert read(client, "/devices", **{parameter: value})["devices"] == []
+    assert read(one_report, "/devices", **{parameter: value})["devices"] == []
 
 
-def test_a_parameter_that_is_not_known_is_refused(client: AppClient) -> None:
+def test_a_parameter_that_is_not_known_is_refused(empty_server: AppClient) -> None:
     """A filter with a slip of the pen must not answer for the whole fleet."""
-    answer = client.get("/devices", params={"clutser": "east"})
+    answer = empty_server.get("/devices", params={"clutser": "east"})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.clutser")
 
@@ -113,6 +109,6 @@ def test_the_text_form_names_every_device_and_its_medians(client: AppClient) -> 
     assert "123" in text
 
 
-def test_the_text_form_of_an_empty_list_says_so(client: AppClient) -> None:
+def test_the_text_form_of_an_empty_list_says_so(empty_server: AppClient) -> None:
     """Not an empty page."""
-    assert client.get("/devices", headers=AS_TEXT).text == "no devices\n"
+    assert empty_server.get("/devices", headers=AS_TEXT).text == "no devices\n"

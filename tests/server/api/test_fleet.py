@@ -187,12 +187,9 @@ def test_what_is_said_of_a_whole_group_is_noted_though_nobody_is_accused(client:
     assert "noted on H200: factor step" in answer["sentence"]
 
 
-def test_the_text_form_begins_with_the_sentence(client: AppClient, database_url: str) -> None:
+def test_the_text_form_begins_with_the_sentence(sick_fleet: AppClient) -> None:
     """Within 80 columns."""
-    post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
-    evaluate(database_url)
-
-    text = client.get("/fleet", headers=AS_TEXT).text
+    text = sick_fleet.get("/fleet", headers=AS_TEXT).text
 
     assert max(map(len, text.splitlines())) <= 80
     assert "1 of 16 gpus need a look: 1 outlier" in text.splitlines()[0]

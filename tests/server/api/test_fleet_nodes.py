@@ -25,12 +25,9 @@ def rostered(node: str, present: int, listed: int) -> list[dict[str, Any]]:
     return runs(node, [SOUND] * present, days=1, run__roster=roster, run__roster_complete=True)
 
 
-def test_each_node_has_its_worst_gpu(client: AppClient, database_url: str) -> None:
+def test_each_node_has_its_worst_gpu(sick_fleet: AppClient) -> None:
     """By state and loss; nodes by cluster and name."""
-    post(client, [*runs("n02", [SOUND] * 7 + [SLOW]), *runs("n01", [SOUND] * 8)])
-    evaluate(database_url)
-
-    sound, slow = read(client, "/nodes")["nodes"]
+    sound, slow = read(sick_fleet, "/nodes")["nodes"]
 
     assert (sound["name"], sound["verdicts"], sound["worst"]["state"]) == ("n01", {"ok": 8}, "ok")
     assert (slow["name"], slow["verdicts"], slow["gpus"]) == ("n02", {"outlier": 1, "ok": 7}, 8)
@@ -75,12 +72,9 @@ def test_a_gpu_that_the_inventory_names_and_nobody_saw_is_missing(client: AppCli
     assert (node["missing"], node["worst"]) == (["GPU-lost"], "GPU-lost")
 
 
-def test_a_node_shows_the_verdicts_of_its_gpus_and_what_a_job_loses(client: AppClient, database_url: str) -> None:
+def test_a_node_shows_the_verdicts_of_its_gpus_and_what_a_job_loses(sick_fleet: AppClient) -> None:
     """To the slowest of them."""
-    post(client, [*runs("n02", [SOUND] * 7 + [SLOW]), *runs("n01", [SOUND] * 8)])
-    evaluate(database_url)
-
-    node = read(client, "/nodes/n02")
+    node = read(sick_fleet, "/nodes/n02")
 
     assert (node["verdicts"], node["worst"]) == ({"outlier": 1, "ok": 7}, gpu_id("n02", 7))
     assert [gpu["verdict"]["state"] for gpu in node["gpus"]] == ["ok"] * 7 + ["outlier"]

@@ -147,11 +147,9 @@ def test_as_of_an_earlier_time_it_is_where_it_was(client: AppClient) -> None:
 
 
 @pytest.mark.parametrize("gpu_id", ["GPU-2", "gpu-00000001", "", "%00", "GPU-00000001%00"])
-def test_an_unknown_gpu_is_a_problem_that_says_where_to_look(client: AppClient, gpu_id: str) -> None:
+def test_an_unknown_gpu_is_a_problem_that_says_where_to_look(one_report: AppClient, gpu_id: str) -> None:
     """Nothing is guessed."""
-    post(client, [make_report()])
-
-    answer = client.get(f"/gpus/{gpu_id}")
+    answer = one_report.get(f"/gpus/{gpu_id}")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_gpu")
     assert "GET /devices" in answer.json()["detail"]

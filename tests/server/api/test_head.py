@@ -25,13 +25,11 @@ if TYPE_CHECKING:
         "/reports",
     ],
 )
-def test_head_answers_as_get_does_but_for_the_body(client: AppClient, url: str) -> None:
+def test_head_answers_as_get_does_but_for_the_body(one_report: AppClient, url: str) -> None:
     """Status and headers are the same, those of an error too."""
-    client.post("/reports", json=make_report())
-
     same = {"X-Request-ID": "same"}
-    got = client.get(url, params={"as_of": "2026-12-01"} if url.startswith("/devices") else {}, headers=same)
-    head = client.request("HEAD", str(got.request.url), headers=same)
+    got = one_report.get(url, params={"as_of": "2026-12-01"} if url.startswith("/devices") else {}, headers=same)
+    head = one_report.request("HEAD", str(got.request.url), headers=same)
 
     assert (head.status_code, head.headers) == (got.status_code, got.headers)
     assert head.content == b""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.databases import PostgresDatabases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_a_started_server_is_alive_and_ready(client: AppClient) -> None:
     """With a database that has the right schema."""

@@ -28,34 +28,26 @@ def _samples(text: str) -> Iterator[Any]:
         yield from family.samples
 
 
-@pytest.fixture
-def slow_client(client: AppClient, database_url: str) -> AppClient:
-    """Eight gpus of which the last is slow; evaluated."""
-    post(client, runs("n01", [SOUND] * 7 + [SLOW]))
-    evaluate(database_url)
-    return client
-
-
-def test_every_device_counts_its_verdicts(slow_client: AppClient) -> None:
+def test_every_device_counts_its_verdicts(sick_node: AppClient) -> None:
     """Zeros included, so that an alert rule never waits for a series to appear."""
-    counts = {labels["verdict"]: value for labels, value in samples(slow_client, "fleetridge_gpus")}
+    counts = {labels["verdict"]: value for labels, value in samples(sick_node, "fleetridge_gpus")}
 
     assert (counts["outlier"], counts["ok"], counts["missing"], len(counts)) == (1, 7, 0, 10)
 
 
-def test_gpus_that_are_not_ok_have_series_of_their_own(slow_client: AppClient) -> None:
+def test_gpus_that_are_not_ok_have_series_of_their_own(sick_node: AppClient) -> None:
     """Rates, ridge, deviation and age, with the first reason."""
-    [(labels, value)] = samples(slow_client, "fleetridge_gpu_verdict")
+    [(labels, value)] = samples(sick_node, "fleetridge_gpu_verdict")
     assert (labels["gpu"], labels["node"], labels["verdict"], value) == (gpu_id("n01", 7), "n01", "outlier", 1)
 
-    [(pi_labels, pi)] = samples(slow_client, "fleetridge_gpu_pi_tflops")
+    [(pi_labels, pi)] = samples(sick_node, "fleetridge_gpu_pi_tflops")
     assert (pi_labels["dtype"], pi_labels["regime"], pi) == ("bfloat16", "burst", SLOW)
-    assert [value for _, value in samples(slow_client, "fleetridge_gpu_beta_gbps")] == [4430.0]
-    [(_, ridge)] = samples(slow_client, "fleetridge_gpu_ridge_flop_per_byte")
+    assert [value for _, value in samples(sick_node, "fleetridge_gpu_beta_gbps")] == [4430.0]
+    [(_, ridge)] = samples(sick_node, "fleetridge_gpu_ridge_flop_per_byte")
     assert ridge == pytest.approx(1000 * SLOW / 4430.0)
-    deviations = {labels["roof"]: value for labels, value in samples(slow_client, "fleetridge_gpu_deviation_ratio")}
+    deviations = {labels["roof"]: value for labels, value in samples(sick_node, "fleetridge_gpu_deviation_ratio")}
     assert deviations == {"pi": pytest.approx(SLOW / SOUND - 1), "beta": 0.0}
-    [(_, age)] = samples(slow_client, "fleetridge_gpu_report_age_seconds")
+    [(_, age)] = samples(sick_node, "fleetridge_gpu_report_age_seconds")
     assert age > 0
 
 
@@ -69,13 +61,15 @@ def test_every_gpu_has_series_where_that_is_switched_on(database_url: str, monke
         assert len(samples(client, "fleetridge_gpu_pi_tflops")) == 8
 
 
-def test_made_up_gpus_never_show(slow_client: AppClient, database_url: str) -> None:
+def test_made_up_gpus_never_show(client: AppClient, database_url: str) -> None:
     """No rule may fire for them."""
-    post(slow_client, runs("s01", [SOUND] * 7 + [SLOW], node__cluster="simulated"))
+    post(client, runs("n01", [SOUND] * 7 + [SLOW]))
+    evaluate(database_url)
+    post(client, runs("s01", [SOUND] * 7 + [SLOW], node__cluster="simulated"))
     evaluate(database_url, simulated=True)
 
-    assert "s01" not in slow_client.get("/metrics").text
-    assert sum(value for _, value in samples(slow_client, "fleetridge_gpus")) == 8
+    assert "s01" not in client.get("/metrics").text
+    assert sum(value for _, value in samples(client, "fleetridge_gpus")) == 8
 
 
 def test_gpus_beyond_the_bound_are_counted(
@@ -102,6 +96,6 @@ def test_names_are_escaped(client: AppClient, database_url: str) -> None:
     assert labels["node"] == name
 
 
-def test_an_empty_server_has_metrics(client: AppClient) -> None:
+def test_an_empty_server_has_metrics(empty_server: AppClient) -> None:
     """Scrapes succeed from the first moment."""
-    assert samples(client, "fleetridge_gpus_left_out") == [({}, 0)]
+    assert samples(empty_server, "fleetridge_gpus_left_out") == [({}, 0)]

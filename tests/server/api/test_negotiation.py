@@ -8,7 +8,6 @@ from fleetridge.terminal_text import display_width
 from fleetridge_server.api.negotiation import wants_text
 from support.app_client import AppClient
 from support.fleet import AS_TEXT, fleet, post
-from support.reports import make_report
 
 FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -42,11 +41,9 @@ def test_text_is_given_to_who_prefers_it(accept: str, text: bool) -> None:
 
 
 @pytest.mark.parametrize("url", ["/devices", "/devices/h200/ridge", "/gpus/GPU-00000001", "/nodes/node-01"])
-def test_every_answer_comes_in_both_forms(client: AppClient, url: str) -> None:
+def test_every_answer_comes_in_both_forms(one_report: AppClient, url: str) -> None:
     """A cache must keep the two apart."""
-    post(client, [make_report()])
-
-    json, text = client.get(url), client.get(url, headers=AS_TEXT)
+    json, text = one_report.get(url), one_report.get(url, headers=AS_TEXT)
 
     assert (json.headers["content-type"], json.headers["vary"]) == ("application/json", "Accept")
     assert (text.headers["content-type"], text.headers["vary"]) == ("text/plain; charset=utf-8", "Accept")
@@ -65,8 +62,8 @@ def test_no_line_of_text_is_wider_than_a_terminal(client: AppClient, gpus: int, 
         assert max(map(display_width, text.splitlines())) <= 80
 
 
-def test_an_error_is_json_also_for_who_asks_for_text(client: AppClient) -> None:
+def test_an_error_is_json_also_for_who_asks_for_text(empty_server: AppClient) -> None:
     """One shape for all."""
-    answer = client.get("/devices/none/ridge", headers=AS_TEXT)
+    answer = empty_server.get("/devices/none/ridge", headers=AS_TEXT)
 
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

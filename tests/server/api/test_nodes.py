@@ -207,11 +207,9 @@ def test_a_simulated_node_is_given_only_where_asked_for(client: AppClient) -> No
 @pytest.mark.parametrize(
     "url", ["/nodes/node-02", "/nodes/NODE-01", "/nodes/", "/nodes/%00", "/nodes/node-01?cluster=x"]
 )
-def test_an_unknown_node_is_a_problem_that_says_where_to_look(client: AppClient, url: str) -> None:
+def test_an_unknown_node_is_a_problem_that_says_where_to_look(one_report: AppClient, url: str) -> None:
     """Nothing is guessed."""
-    post(client, [make_report()])
-
-    answer = client.get(url)
+    answer = one_report.get(url)
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_node")
     assert "GET /devices" in answer.json()["detail"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support.app_client import AppClient
+from support.databases import Databases
 from support.fleet import fleet, gpu_ids, post, ridge
+from support.read_only import fleet_to_read
 from support.reports import make_report
 
 RATES = [845.0, 600.0, 850.0, 700.0, 845.0, 840.0, 845.0]
@@ -27,14 +30,19 @@ def pages(client: AppClient, url: str, entries: str, limit: int) -> list[list[An
         after = {"after": answer["next"]}
 
 
+@pytest.fixture(scope="module")
+def rated(databases: Databases) -> Iterator[AppClient]:
+    """Gpus with those rates, another device, and nothing can be written."""
+    with fleet_to_read(databases, [*fleet(RATES), make_report(gpu__device="L4", gpu__uuid="GPU-l4")]) as client:
+        yield client
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8])
-def test_pages_of_gpus_make_up_the_whole_list(client: AppClient, limit: int) -> None:
+def test_pages_of_gpus_make_up_the_whole_list(rated: AppClient, limit: int) -> None:
     """Nothing twice, nothing left out, no empty page at the end."""
-    post(client, fleet(RATES))
+    found = pages(rated, "/devices/h200/ridge", "gpus", limit)
 
-    found = pages(client, "/devices/h200/ridge", "gpus", limit)
-
-    assert [row["gpu_id"] for page in found for row in page] == gpu_ids(ridge(client))
+    assert [row["gpu_id"] for page in found for row in page] == gpu_ids(ridge(rated))
     assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
     assert len(found[-1]) > 0
 
@@ -91,19 +99,17 @@ def token(**fields: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("url", ["/devices", "/devices/h200/ridge"])
-def test_a_token_that_is_not_ours_is_refused_by_name(client: AppClient, url: str, after: str) -> None:
+def test_a_token_that_is_not_ours_is_refused_by_name(rated: AppClient, url: str, after: str) -> None:
     """The field is named, and nothing breaks."""
-    post(client, [make_report()])
-
-    answer = client.get(url, params={"after": after})
+    answer = rated.get(url, params={"after": after})
 
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (422, ["query.after"])
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "many", ""])
-def test_a_limit_lies_within_one_and_a_thousand(client: AppClient, limit: str) -> None:
+def test_a_limit_lies_within_one_and_a_thousand(empty_server: AppClient, limit: str) -> None:
     """Every list is bounded."""
-    answer = client.get("/devices", params={"limit": limit})
+    answer = empty_server.get("/devices", params={"limit": limit})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.limit")
 
@@ -112,29 +118,28 @@ def test_a_limit_lies_within_one_and_a_thousand(client: AppClient, limit: str) -
     ("other", "filters"),
     [("/devices", {}), ("/devices/l4/ridge", {}), ("/devices/h200/ridge", {"dtype": "bfloat16"})],
 )
-def test_a_token_of_another_list_is_refused(client: AppClient, other: str, filters: dict[str, str]) -> None:
+def test_a_token_of_another_list_is_refused(rated: AppClient, other: str, filters: dict[str, str]) -> None:
     """Its place means nothing there, so that entries would be left out unseen."""
-    post(client, [*fleet(RATES), make_report(gpu__device="L4", gpu__uuid="GPU-l4")])
-    after = ridge(client, limit=1)["next"]
+    after = ridge(rated, limit=1)["next"]
 
-    answer = client.get(other, params={**filters, "after": after})
+    answer = rated.get(other, params={**filters, "after": after})
 
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (422, ["query.after"])
 
 
 @pytest.mark.parametrize("parameter", ["as_of", "since"])
 @pytest.mark.parametrize("number", ["2026", "1", "20261120", "-1", "1.5"])
-def test_a_number_is_no_time(client: AppClient, parameter: str, number: str) -> None:
+def test_a_number_is_no_time(empty_server: AppClient, parameter: str, number: str) -> None:
     """It would be read as seconds since 1970."""
-    answer = client.get("/devices/h200/ridge", params={parameter: number})
+    answer = empty_server.get("/devices/h200/ridge", params={parameter: number})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, f"query.{parameter}")
     assert "ISO 8601" in answer.json()["detail"]
 
 
-def test_a_time_before_all_reports_is_refused(client: AppClient) -> None:
+def test_a_time_before_all_reports_is_refused(empty_server: AppClient) -> None:
     """Answers look back from their time."""
-    answer = client.get("/devices", params={"as_of": "1900-01-01T00:00:00Z"})
+    answer = empty_server.get("/devices", params={"as_of": "1900-01-01T00:00:00Z"})
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "query.as_of")
     assert "1970" in answer.json()["detail"]

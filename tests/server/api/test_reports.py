@@ -18,6 +18,7 @@ from fleetridge_server.ingest.body import MAX_BODY_BYTES
 from fleetridge_server.store.models import Document, Gpu, Report
 from fleetridge_server.store.writing import LostRaceError
 from support.app_client import app_client
+from support.patience import PATIENCE_S
 from support.reports import make_report, make_skipped_report
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
     from support.app_client import AppClient
 
-TIMEOUT_S = 60
+pytestmark = pytest.mark.both_databases
+
 
 json_texts = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
@@ -392,7 +394,7 @@ def test_agents_that_post_at_once_lose_nothing(client: AppClient, database: Data
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
 
     assert statuses == {201: 640, 200: 640}
     assert stored_reports(database) == 640
@@ -440,11 +442,11 @@ def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("fleetridge_server.store.database._SQLITE_BUSY_MS", 100)
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
-        url = url.update_query_dict({"options": "-c statement_timeout=100"})
+        url = url.update_query_dict({"options": "-c statement_timeout=3000"})
     return url.render_as_string(hide_password=False)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=json_texts | st.binary() | json_texts.map(lambda item: f'{{"reports": [{item}, {item}]}}'))
 def test_no_body_makes_the_server_fail(client: AppClient, body: str | bytes) -> None:
     """Any bytes get an answer that says what is wrong with them."""
@@ -453,7 +455,7 @@ def test_no_body_makes_the_server_fail(client: AppClient, body: str | bytes) -> 
     assert answer.status_code in {200, 422}
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_report_with_anything_in_any_place_is_kept_whole_or_refused(client: AppClient, data: st.DataObject) -> None:
     """What the models let through, both databases can hold and give back."""

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import fleet, gpu_ids, post, post_judged, ridge
+from support.databases import Databases
+from support.fleet import fleet, gpu_ids, post, ridge
+from support.read_only import fleet_to_read
 from support.reports import make_report
 
 
-@pytest.fixture
-def both(client: AppClient) -> AppClient:
+def real_and_made_up() -> list[dict[str, Any]]:
     """Four real gpus and five made-up ones, which are faster."""
-    post_judged(client, fleet([845.0] * 4))
     made_up = [
         make_report(gpu__uuid=f"GPU-s{number}", node__cluster="simulated", node__name="s1", pi_tflops=999.0)
         for number in range(5)
     ]
-    post_judged(client, [*made_up, make_report(gpu__device="Toy", gpu__uuid="GPU-t", node__cluster="simulated")])
-    return client
+    toy = make_report(gpu__device="Toy", gpu__uuid="GPU-t", node__cluster="simulated")
+    return [*fleet([845.0] * 4), *made_up, toy]
+
+
+@pytest.fixture(scope="module")
+def both(databases: Databases) -> Iterator[AppClient]:
+    """A server of those, to which nothing can be written."""
+    with fleet_to_read(databases, real_and_made_up(), is_evaluated=True) as client:
+        yield client
 
 
 def test_they_are_left_out(both: AppClient) -> None:
@@ -50,7 +60,7 @@ def test_a_made_up_gpu_is_compared_with_made_up_ones(both: AppClient) -> None:
     assert both.get("/gpus/GPU-s0").status_code == 404
 
 
-def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(both: AppClient) -> None:
+def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(client: AppClient) -> None:
     """Not even with a newer report."""
     copied = make_report(
         gpu__uuid="GPU-a000",
@@ -59,9 +69,10 @@ def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(both: AppClient) -> None:
         measured_from="2026-11-21T02:00:00Z",
         measured_to="2026-11-21T02:01:00Z",
     )
-    post(both, [copied])
+    post(client, real_and_made_up())
+    post(client, [copied])
 
-    answer = ridge(both)
+    answer = ridge(client)
 
     assert "GPU-a000" in gpu_ids(answer)
     assert answer["gpus"][0]["worst"]["deviation"] == 0

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from support.app_client import AppClient
+from support.databases import Databases
 from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, gpu_id, runs
 from support.fleet import AS_TEXT, gpu_ids, post, read, ridge
+from support.read_only import fleet_to_read
 
 
-@pytest.fixture
-def slow_client(client: AppClient, database_url: str) -> AppClient:
-    """Sixteen gpus on two nodes, the last of them slow under a lower power limit; evaluated."""
-    post(client, runs("n01", [SOUND] * 8))
-    post(client, runs("n02", [SOUND] * 7))
-    post(
-        client,
-        [
-            run
-            for run in runs("n02", [SOUND] * 7 + [SLOW], environment__power_limit_w=500.0)
-            if run["gpu"]["index"] == 7
-        ],
-    )
-    evaluate(database_url)
-    return client
+def slow_fleet() -> list[dict[str, Any]]:
+    """Sixteen gpus on two nodes, the last of them slow under a lower power limit."""
+    limited = runs("n02", [SOUND] * 7 + [SLOW], environment__power_limit_w=500.0)
+    return [
+        *runs("n01", [SOUND] * 8),
+        *runs("n02", [SOUND] * 7),
+        *(run for run in limited if run["gpu"]["index"] == 7),
+    ]
+
+
+@pytest.fixture(scope="module")
+def slow_client(databases: Databases) -> Iterator[AppClient]:
+    """That fleet, evaluated, and nothing can be written."""
+    with fleet_to_read(databases, slow_fleet()) as client:
+        yield client
 
 
 def test_the_slow_gpu_comes_first_with_its_verdict_and_reasons(slow_client: AppClient) -> None:
@@ -121,13 +126,15 @@ def test_devices_count_their_verdicts(slow_client: AppClient) -> None:
     assert read(slow_client, "/devices", cluster="west")["devices"] == []
 
 
-def test_made_up_gpus_have_verdicts_of_their_own(slow_client: AppClient, database_url: str) -> None:
+def test_made_up_gpus_have_verdicts_of_their_own(client: AppClient, database_url: str) -> None:
     """They share no count and no band with real ones."""
-    post(slow_client, runs("s01", [SLOW] * 8, node__cluster="simulated"))
+    post(client, slow_fleet())
+    evaluate(database_url)
+    post(client, runs("s01", [SLOW] * 8, node__cluster="simulated"))
     evaluate(database_url, simulated=True)
 
-    assert ridge(slow_client)["verdicts"] == {"outlier": 1, "ok": 15}
-    made_up = ridge(slow_client, cluster="simulated")
+    assert ridge(client)["verdicts"] == {"outlier": 1, "ok": 15}
+    made_up = ridge(client, cluster="simulated")
     assert (made_up["verdicts"], {row["node"] for row in made_up["gpus"]}) == ({"ok": 8}, {"s01"})
 
 

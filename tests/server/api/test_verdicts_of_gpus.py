@@ -15,17 +15,9 @@ from support.reports import compute_roof, make_skipped_report
 GPU = gpu_id("n01", 7)
 
 
-@pytest.fixture
-def slow_client(client: AppClient, database_url: str) -> AppClient:
-    """Eight gpus of which the last is slow; evaluated."""
-    post(client, runs("n01", [SOUND] * 7 + [SLOW]))
-    evaluate(database_url)
-    return client
-
-
-def test_a_verdict_can_be_recomputed_from_what_is_shown(slow_client: AppClient) -> None:
+def test_a_verdict_can_be_recomputed_from_what_is_shown(sick_node: AppClient) -> None:
     """Every number of it."""
-    gpu = read(slow_client, f"/gpus/{GPU}")
+    gpu = read(sick_node, f"/gpus/{GPU}")
 
     own, band = gpu["verdict"]["roofs"][0], gpu["verdict"]["roofs"][0]["band"]
     assert own["value"] == sorted(run["value"] for run in own["runs"][:3])[1]
@@ -36,17 +28,17 @@ def test_a_verdict_can_be_recomputed_from_what_is_shown(slow_client: AppClient) 
     assert {run["report_id"] for run in own["runs"]} == {report["report_id"] for report in gpu["reports"]}
 
 
-def test_a_gpu_says_since_when_it_is_what_it_is(slow_client: AppClient) -> None:
+def test_a_gpu_says_since_when_it_is_what_it_is(sick_node: AppClient) -> None:
     """As of the evaluation that first said so."""
-    gpu = read(slow_client, f"/gpus/{GPU}")
+    gpu = read(sick_node, f"/gpus/{GPU}")
 
     assert gpu["verdict"]["state"] == "outlier"
     assert gpu["verdict_since"] == gpu["evaluated_as_of"]
 
 
-def test_a_gpu_says_since_when_it_is_slow_by_its_runs(slow_client: AppClient) -> None:
+def test_a_gpu_says_since_when_it_is_slow_by_its_runs(sick_node: AppClient) -> None:
     """Not from when somebody looked; no older run is known here."""
-    verdict = read(slow_client, f"/gpus/{GPU}")["verdict"]
+    verdict = read(sick_node, f"/gpus/{GPU}")["verdict"]
 
     oldest = (NOW - HOUR - 2 * DAY).isoformat().replace("+00:00", "Z")
     own = verdict["roofs"][0]
@@ -99,9 +91,9 @@ def test_without_an_evaluation_the_verdict_is_null(client: AppClient) -> None:
     assert "not evaluated yet" in gpu["evaluation_note"]
 
 
-def test_the_text_form_has_reasons_and_arithmetic(slow_client: AppClient) -> None:
+def test_the_text_form_has_reasons_and_arithmetic(sick_node: AppClient) -> None:
     """Within 80 columns."""
-    text = slow_client.get(f"/gpus/{GPU}", headers=AS_TEXT).text
+    text = sick_node.get(f"/gpus/{GPU}", headers=AS_TEXT).text
 
     assert max(map(len, text.splitlines())) <= 80
     assert "verdict: outlier, said since" in text
@@ -230,9 +222,9 @@ def test_a_history_is_that_of_the_real_or_of_the_made_up_gpu(client: AppClient) 
     assert (len(real["runs"]), len(made_up["runs"])) == (3, 1)
 
 
-def test_the_history_of_an_unknown_gpu_is_a_problem_that_says_where_to_look(client: AppClient) -> None:
+def test_the_history_of_an_unknown_gpu_is_a_problem_that_says_where_to_look(empty_server: AppClient) -> None:
     """As for the gpu itself."""
-    answer = client.get("/gpus/GPU-none/history")
+    answer = empty_server.get("/gpus/GPU-none/history")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_gpu")
     assert "GET /devices" in answer.json()["detail"]

@@ -11,6 +11,8 @@ from support.evaluations import Fleet, a_fleet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def stored(database_url: str) -> Iterator[Fleet]:

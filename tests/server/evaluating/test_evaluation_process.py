@@ -14,7 +14,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 from sqlalchemy import make_url
 
@@ -28,6 +27,7 @@ from fleetridge_server.store.database import open_database
 from fleetridge_server.store.due import due_notes
 from fleetridge_server.store.trouble import ToldTroubleError
 from support.evaluations import Fleet, a_fleet
+from support.patience import patient_get, patient_post
 from support.processes import children_of, is_running, until_gone
 from support.reports import make_report
 from support.server_process import server_process
@@ -346,7 +346,7 @@ def test_a_schedule_says_nothing_of_an_evaluation_that_the_end_broke_off(
 
 
 def metric(address: str, name: str) -> float:
-    lines = httpx.get(f"{address}/metrics", timeout=TIMEOUT_S).text.splitlines()
+    lines = patient_get(f"{address}/metrics").text.splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 
@@ -363,13 +363,13 @@ def test_a_server_evaluates_soon_after_reports_in_a_process_or_without(
     url, log = sqlite_databases.create(migrated=True), tmp_path / "log"
     with log.open("w") as stderr, server_process(url, environment=environment, stderr=stderr) as server:
         address = server.address()
-        answer = httpx.post(f"{address}/reports", json=make_report(), timeout=TIMEOUT_S)
+        answer = patient_post(f"{address}/reports", json=make_report())
         until_s = time.monotonic() + TIMEOUT_S
         while not metric(address, "fleetridge_server_evaluation_seconds_count"):
             assert time.monotonic() < until_s, log.read_text()
             time.sleep(0.1)
         children = children_of(server.process.pid)
-        fleet = httpx.get(f"{address}/fleet", timeout=TIMEOUT_S).json()
+        fleet = patient_get(f"{address}/fleet").json()
         code = server.stop()
 
     levels = {json.loads(line)["level"] for line in log.read_text().splitlines()}

@@ -26,6 +26,8 @@ from support.reports import make_skipped_report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.both_databases
+
 SLOW = {"GPU-2": 0.12}
 
 

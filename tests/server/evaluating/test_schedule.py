@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.due import Population, take_due
 from fleetridge_server.store.verdict_models import EvaluationDue
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from support.databases import Databases
 
 SECOND = timedelta(seconds=1)
-TIMEOUT_S = 60
 
 
 def due(since: datetime, latest: datetime) -> EvaluationDue:
@@ -137,6 +138,22 @@ def two_servers(postgres_databases: Databases) -> Iterator[tuple[Database, Datab
     postgres_databases.drop(url)
 
 
+def end_leader(database: Database) -> None:
+    """End the connection of whoever leads a database's servers, and wait until its lock is gone, too."""
+    leaders = (
+        "FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    with database.writing() as session:
+        session.execute(text(f"SELECT pg_terminate_backend(pid) {leaders}"))  # of constants
+    until_s = time.monotonic() + PATIENCE_S
+    is_left = True
+    while is_left:
+        assert time.monotonic() < until_s, "it still leads"
+        with database.reading() as session:
+            is_left = bool(session.execute(text(f"SELECT 1 {leaders}")).all())  # of constants
+
+
 def test_of_two_servers_one_evaluates_until_its_connection_dies(two_servers: tuple[Database, Database]) -> None:
     """Then the other takes over."""
     fleets = [Fleet(server, now=NOON + HOUR) for server in two_servers]
@@ -146,11 +163,7 @@ def test_of_two_servers_one_evaluates_until_its_connection_dies(two_servers: tup
         fleet.now += 10 * SECOND
 
     first = [own.follow_once() for own in schedules]
-    with two_servers[1].writing() as session:
-        killed = (
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
-        )
-        session.execute(text(killed))
+    end_leader(two_servers[1])
     for fleet in fleets:
         fleet.now += DAY
     second = schedules[1].follow_once()
@@ -195,7 +208,7 @@ def test_a_thread_follows_the_schedule_until_the_block_ends(
 
     monkeypatch.setattr(schedule, "follow_once", follow_once)
     with in_background([evaluation_task(schedule)]):
-        assert followed.wait(TIMEOUT_S)
+        assert followed.wait(PATIENCE_S)
 
     assert "evaluator" not in [thread.name for thread in threading.enumerate()]
     assert fleet.due_gpus() == []

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.evaluations import Fleet
 
+pytestmark = pytest.mark.both_databases
+
 YEARS = timedelta(days=4000)
 
 

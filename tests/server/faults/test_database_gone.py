@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import httpx
 import psycopg
 import pytest
 
@@ -13,6 +12,7 @@ from support.app_client import app_client
 from support.database_proxy import database_proxy
 from support.load import Load, kept, load
 from support.mortal_postgres import MortalPostgres, mortal_postgres
+from support.patience import PATIENCE_S, patient_get
 from support.reports import make_report
 from support.server_process import server_process
 from support.soak import stored_ids
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from support.database_proxy import Loss
 
-TIMEOUT_S = 60
 
 # Calls that are answered between two blows, so that each falls into work.
 CALLS_BETWEEN = 4
@@ -53,7 +52,7 @@ def struck(url: str, blow: Callable[[], None], *, times: int) -> Load:
                 made.wait_for_calls(CALLS_BETWEEN)
                 blow()
             made.wait_for_calls(CALLS_BETWEEN)
-        assert httpx.get(f"{address}/readyz").status_code == 200
+        assert patient_get(f"{address}/readyz").status_code == 200
         assert server.stop() == 0
     return made
 
@@ -133,7 +132,7 @@ def test_a_server_does_not_start_where_its_database_is_away(postgres: MortalPost
     postgres.crash()
     try:
         with server_process(plain(postgres.url)) as server:
-            code = server.process.wait(TIMEOUT_S)
+            code = server.process.wait(PATIENCE_S)
     finally:
         postgres.start()
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, event, make_url, text
 from fleetridge_server.store.database import open_database
 from support.app_client import app_client
 from support.load import Load, kept
+from support.patience import patient_get, patient_post
 from support.processes import children_of
 from support.reports import make_report
 from support.server_process import server_process
@@ -44,7 +45,7 @@ def post_until(address: str, made: Load, status: int) -> httpx.Response:
     """Post one report after the other until an answer has a status."""
     for _ in range(MOST_CALLS):
         report = make_report()
-        answer = httpx.post(f"{address}/reports", json=report)
+        answer = patient_post(f"{address}/reports", json=report)
         made.sent.add(report["report_id"])
         made.answers[str(answer.status_code)] += 1
         if answer.status_code == 201:
@@ -56,7 +57,9 @@ def post_until(address: str, made: Load, status: int) -> httpx.Response:
 
 def limit_files(server: ServerProcess, most_bytes: int) -> None:
     """Limit what a server and its processes may write into a file, as those that it starts later inherit it."""
-    for pid in (server.process.pid, *children_of(server.process.pid)):
+    own = server.process.pid
+    resource.prlimit(own, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
+    for pid in children_of(own):  # after the server itself, so that one that it has just started is either here or heir
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
 
@@ -69,7 +72,7 @@ def test_a_server_whose_files_cannot_grow_says_so_and_goes_on_once_they_can(sqli
         largest = max(path.stat().st_size for path in file.parent.glob(f"{file.name}*")) + ROOM_BYTES
         limit_files(server, largest)
         refused = post_until(address, made, 503)
-        reading = httpx.get(f"{address}/devices")
+        reading = patient_get(f"{address}/devices")
         limit_files(server, resource.RLIM_INFINITY)
         post_until(address, made, 201)
         code = server.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.load import kept, load
+from support.patience import PATIENCE_S
 from support.server_process import server_process
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from support.server_process import ServerProcess
 
-TIMEOUT_S = 60
+pytestmark = pytest.mark.both_databases
+
 LIVES = 2
 
 # Calls between two ends, so that each falls into work.
@@ -25,7 +27,7 @@ CALLS_BETWEEN = 3
 def killed(server: ServerProcess) -> int:
     """Its exit code upon SIGKILL."""
     server.process.kill()
-    return server.process.wait(TIMEOUT_S)
+    return server.process.wait(PATIENCE_S)
 
 
 def asked_to_end(server: ServerProcess) -> int:

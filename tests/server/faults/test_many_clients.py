@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import anyio
-import httpx
 import pytest
 
 from fleetridge_server.ingest import body as bodies
 from support.load import Load, kept
+from support.patience import PATIENCE_S, patient_client
 from support.reports import make_report
 from support.server_process import server_process
 from support.slow_clients import connect_slowly, resident_bytes
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.databases import Databases, SqliteDatabases
 
-TIMEOUT_S = 60
+pytestmark = pytest.mark.both_databases
+
 PROCESSES = 16
 REPORTS = 24
 
@@ -45,7 +46,7 @@ for reports in lists:
     call = urllib.request.Request(address + "/reports", json.dumps({"reports": reports}).encode(), method="POST")
     while True:
         try:
-            with urllib.request.urlopen(call, timeout=60) as answer:
+            with urllib.request.urlopen(call, timeout=120) as answer:
                 told += [result["outcome"] for result in json.load(answer)["results"]]
                 break
         except urllib.error.HTTPError as error:
@@ -62,7 +63,7 @@ def test_two_hundred_slow_clients_keep_nobody_waiting_and_cost_little(sqlite_dat
     url = sqlite_databases.create(migrated=True)
     with server_process(url) as server, ExitStack() as stack:
         address = server.address()
-        with httpx.Client(base_url=address, timeout=TIMEOUT_S) as client:
+        with patient_client(address) as client:
             first = [client.post("/reports", json=make_report()).status_code for _ in range(10)]
             before = resident_bytes(server.process.pid)
             for slow in connect_slowly(address):
@@ -107,7 +108,7 @@ def test_sixteen_processes_that_send_the_same_store_each_report_once(databases: 
             )
             for number in range(PROCESSES)
         ]
-        told = Counter(word for sender in senders for word in json.loads(sender.communicate(timeout=TIMEOUT_S)[0]))
+        told = Counter(word for sender in senders for word in json.loads(sender.communicate(timeout=PATIENCE_S)[0]))
     made = Load(sent={report["report_id"] for report in reports})
     made.acknowledged |= made.sent
     found = kept(url, made)

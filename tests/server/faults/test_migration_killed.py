@@ -6,16 +6,19 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from sqlalchemy import inspect, text
 
 from fleetridge_server.store import schema
 from fleetridge_server.store.database import create_database_engine
+from support.patience import PATIENCE_S
 from support.revisions import FIRST, with_next_revision
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TIMEOUT_S = 60
+pytestmark = pytest.mark.both_databases
+
 
 # Migrates, and says "half" and waits in the midst of the newest revision, its tables made and its transaction open.
 MIGRATE_AND_WAIT = """
@@ -75,7 +78,7 @@ def test_a_replica_that_waits_for_one_that_is_killed_migrates_in_its_place(empty
         assert migrating.stdout.readline() == "half\n"
         with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True) as other:
             migrating.kill()
-            told, _ = other.communicate(timeout=TIMEOUT_S)
+            told, _ = other.communicate(timeout=PATIENCE_S)
 
     assert other.returncode == 0
     assert "up to date" in told

@@ -12,6 +12,7 @@ from fleetridge_server.store import database as room
 from fleetridge_server.store.database import open_database
 from support.app_client import AppClient, app_client
 from support.calls import writes_held_up
+from support.patience import PATIENCE_S
 from support.reports import make_report
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-TIMEOUT_S = 30
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_calls_for_which_no_connection_is_left_are_told_to_come_again(
             _until_the_connection_is_taken(narrow_client)
             refused = [narrow_client.get(path) for path in ("/readyz", "/devices", "/fleet")]
             alive = narrow_client.get("/livez")
-        poster.join(TIMEOUT_S)
+        poster.join(PATIENCE_S)
     after = [narrow_client.get("/readyz"), narrow_client.post("/reports", json=make_report())]
 
     assert [answer.status_code for answer in refused] == [503] * 3
@@ -57,7 +58,7 @@ def test_calls_for_which_no_connection_is_left_are_told_to_come_again(
 
 
 def _until_the_connection_is_taken(client: AppClient) -> None:
-    for _ in range(TIMEOUT_S * 100):
+    for _ in range(PATIENCE_S * 100):
         if client.get("/devices").status_code == 503:
             return
         threading.Event().wait(0.01)

@@ -19,6 +19,8 @@ from fleetridge_server.store.models import Base, Document, Report
 from support.any_report import changed_reports, valid_reports
 from support.app_client import AppClient
 
+pytestmark = pytest.mark.both_databases
+
 some = settings(
     max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 from sqlalchemy import func, make_url, select
 
@@ -17,6 +16,7 @@ from fleetridge_server.store.database import open_database
 from fleetridge_server.store.models import Report
 from support.app_client import AppClient, app_client
 from support.evaluated import evaluate, runs
+from support.patience import PATIENCE_S, patient_post
 from support.reports import make_report
 from support.server_process import server_process
 
@@ -93,9 +93,9 @@ def test_a_backup_of_a_server_that_was_killed_has_all_that_was_acknowledged(url:
     """What lies in the journal that it left belongs to the data."""
     with server_process(url, environment={"FLEETRIDGE_SERVER_INTAKE_PROCESSES": "0"}) as server:
         address = server.address()
-        assert httpx.post(f"{address}/reports", json=make_report()).status_code == 201
+        assert patient_post(f"{address}/reports", json=make_report()).status_code == 201
         server.process.kill()
-        server.process.wait()
+        server.process.wait(PATIENCE_S)
 
     assert back_up(url, tmp_path / "kept.db").rows["reports"] == 1
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
     from support.databases import Databases, PostgresDatabases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 LONG_AGO = datetime(2020, 2, 29, tzinfo=timezone.utc)
 
 

@@ -23,6 +23,7 @@ from fleetridge_server.store.notification_models import Notification
 from fleetridge_server.store.verdict_models import StoredEvaluation
 from fleetridge_server.store.writing import write_reports
 from support.evaluations import Fleet, a_fleet
+from support.patience import PATIENCE_S
 from support.reports import make_report
 from support.times import NOW
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from support.app_client import AppClient
     from support.databases import PostgresDatabases, SqliteDatabases
 
+pytestmark = pytest.mark.both_databases
+
 DAY = timedelta(days=1)
-TIMEOUT_S = 60
 KEPT = 90 * DAY
 # Months that end more than 90 days before NOW, and one that does not.
 OLDEST = datetime(2026, 3, 31, tzinfo=timezone.utc)
@@ -128,7 +130,7 @@ def test_reports_are_stored_while_months_are_dropped(postgres_databases: Postgre
     """Somebody reads all documents in a long transaction: retention waits for that one, and nobody for retention."""
     url = postgres_databases.create(migrated=True)
     database = open_database(url, statement_timeout_ms=0)
-    impatient = open_database(url, statement_timeout_ms=2000)
+    impatient = open_database(url, statement_timeout_ms=1000 * PATIENCE_S)
     arrive(database, OLD, NOW)
     done: list[Dropped] = []
     retention = threading.Thread(target=lambda: done.append(drop_old(database, KEPT, NOW, pause=no_pause)))
@@ -139,7 +141,7 @@ def test_reports_are_stored_while_months_are_dropped(postgres_databases: Postgre
         stored = [arrive(impatient, NOW, OLDER) for _ in range(20)]
         young = [read_back(impatient, ids[0], NOW) for ids in stored]
         was_waiting = retention.is_alive()
-    retention.join(TIMEOUT_S)
+    retention.join(PATIENCE_S)
 
     assert (was_waiting, len(young)) == (True, 20)
     assert done[0].months[0] == Month(2026, 6)
@@ -151,7 +153,7 @@ def test_reports_are_stored_while_months_are_dropped(postgres_databases: Postgre
 
 def wait_until_detaching(database: Database) -> None:
     """Until a month is half detached."""
-    until = time.monotonic() + TIMEOUT_S
+    until = time.monotonic() + PATIENCE_S
     query = text("SELECT count(*) FROM pg_inherits WHERE inhdetachpending")
     while time.monotonic() < until:
         with database.engine.connect() as connection:

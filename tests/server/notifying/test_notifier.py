@@ -20,6 +20,7 @@ from fleetridge_server.settings import Settings
 from fleetridge_server.store.notification_models import Notification
 from support.alerts import open_alerts, resolve_alerts
 from support.app_client import app_client
+from support.patience import PATIENCE_S
 from support.webhook_receiver import Receiver, status, webhook_receiver
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from fleetridge_server.background import Task
     from fleetridge_server.store.database import Database
-
-WAIT_S = 30
 
 
 def target(receiver: Receiver) -> Target:
@@ -74,7 +73,7 @@ def make_due(database: Database) -> None:
 def until(happened: Callable[[], bool]) -> None:
     """Wait for something that another thread does."""
     pause = threading.Event()
-    for _ in range(WAIT_S * 50):
+    for _ in range(PATIENCE_S * 50):
         if happened():
             return
         pause.wait(0.02)

@@ -38,9 +38,9 @@ def routes(page: ApiPage) -> Iterator[Any]:
         yield from group.routes
 
 
-def test_every_route_of_the_description_is_on_it(client: AppClient) -> None:
+def test_every_route_of_the_description_is_on_it(empty_server: AppClient) -> None:
     """With what it does, its parameters and its statuses, under an address of its own."""
-    page = page_of(client, "/docs")
+    page = page_of(empty_server, "/docs")
 
     for method, path, operation in OPERATIONS:
         assert page.links[f"{method} {path}"] == f"#{operation['operationId']}"
@@ -51,8 +51,8 @@ def test_every_route_of_the_description_is_on_it(client: AppClient) -> None:
             assert any(row[:2] == [parameter["name"], parameter["in"]] for row in page.rows)
 
 
-def test_every_shape_is_on_it_with_every_field(client: AppClient) -> None:
-    page = page_of(client, "/docs")
+def test_every_shape_is_on_it_with_every_field(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/docs")
 
     for name, schema in DESCRIBED["components"]["schemas"].items():
         assert f"shape-{name}" in anchors(page)
@@ -60,33 +60,33 @@ def test_every_shape_is_on_it_with_every_field(client: AppClient) -> None:
             assert any(row[0] == field for row in page.rows if row)
 
 
-def test_every_link_within_it_leads_somewhere(client: AppClient) -> None:
-    page = page_of(client, "/docs")
+def test_every_link_within_it_leads_somewhere(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/docs")
 
     own = anchors(page)
     assert len(own) == len(set(own))
     assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(own)
 
 
-def test_it_needs_no_other_host_and_no_script_of_its_own(client: AppClient) -> None:
-    page = page_of(client, "/docs")
+def test_it_needs_no_other_host_and_no_script_of_its_own(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/docs")
 
     assert [own for own in page.addresses if not own.startswith(("/", "#")) or own.startswith("//")] == []
     assert [own["src"] for name, own in page.elements if name == "script"] == [
-        own["src"] for name, own in page_of(client, "/").elements if name == "script"
+        own["src"] for name, own in page_of(empty_server, "/").elements if name == "script"
     ]
     assert not [own for _, own in page.elements if any(name == "style" or name.startswith("on") for name in own)]
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "unsafe" not in page.headers["content-security-policy"]
 
 
-def test_it_is_found_from_every_page_and_leads_to_the_description(client: AppClient) -> None:
-    assert page_of(client, "/").links["API"] == "/docs"
-    assert page_of(client, "/docs").links["/openapi.json"] == "/openapi.json"
+def test_it_is_found_from_every_page_and_leads_to_the_description(empty_server: AppClient) -> None:
+    assert page_of(empty_server, "/").links["API"] == "/docs"
+    assert page_of(empty_server, "/docs").links["/openapi.json"] == "/openapi.json"
 
 
-def test_where_no_token_is_needed_its_commands_have_none(client: AppClient) -> None:
-    assert "Authorization" not in commands(page_of(client, "/docs"))
+def test_where_no_token_is_needed_its_commands_have_none(empty_server: AppClient) -> None:
+    assert "Authorization" not in commands(page_of(empty_server, "/docs"))
 
 
 def test_it_asks_for_a_token_as_the_routes_do(client: AppClient, database: Database) -> None:
@@ -125,12 +125,12 @@ def test_its_commands_name_what_is_needed() -> None:
     assert found["DELETE", "/marks/{mark_id}"] == "curl -X DELETE http://server/marks/MARK_ID"
 
 
-def test_a_command_can_be_run_as_it_stands(client: AppClient) -> None:
+def test_a_command_can_be_run_as_it_stands(empty_server: AppClient) -> None:
     """Those without a word in capitals."""
     for route in routes(shown()):
         *_, address = shlex.split(route.command)
         if route.method == "GET" and address == address.lower():
-            assert client.get(address.removeprefix("http://server")).status_code == 200
+            assert empty_server.get(address.removeprefix("http://server")).status_code == 200
 
 
 @pytest.mark.parametrize("host", [HOSTILE, "a b;rm -rf x"])
@@ -142,8 +142,8 @@ def test_a_hostile_name_of_the_server_is_text_for_the_browser_and_one_word_for_t
     assert shlex.split(route.command)[-1] == f"http://{host}/fleet"
 
 
-def test_markup_in_a_description_is_text(client: AppClient) -> None:
+def test_markup_in_a_description_is_text(empty_server: AppClient) -> None:
     """Also where it stands in an address that somebody made up."""
-    page = page_of(client, "/docs", headers={"Host": HOSTILE})
+    page = page_of(empty_server, "/docs", headers={"Host": HOSTILE})
 
     assert [name for name, _ in page.elements].count("script") == 1

@@ -11,7 +11,7 @@ from fleetridge_server.api import gpu_lists
 from fleetridge_server.drawing import roofline_curves
 from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
-from support.evaluated import SLOW, SOUND, evaluate, expect, gpu_id, runs
+from support.evaluated import SOUND, evaluate, expect, gpu_id, runs
 from support.fleet import post, read
 from support.html_pages import Page, page_of
 from support.reports import compute_roof, memory_roof
@@ -19,21 +19,13 @@ from support.reports import compute_roof, memory_roof
 PAGE = "/ui/devices/h200"
 
 
-@pytest.fixture
-def sick(client: AppClient, database_url: str) -> AppClient:
-    """Sixteen gpus, one of which is slow."""
-    post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
-    evaluate(database_url)
-    return client
-
-
 def gpu_rows(page: Page) -> list[list[str]]:
     """Rows of the list of gpus."""
     return [row for row in page.rows if len(row) == 8 and row[0].startswith("n0")]
 
 
-def test_medians_shares_and_bands_are_those_of_the_api(sick: AppClient) -> None:
-    page, answer = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")
+def test_medians_shares_and_bands_are_those_of_the_api(sick_fleet: AppClient) -> None:
+    page, answer = page_of(sick_fleet, PAGE), read(sick_fleet, "/devices/h200/ridge")
 
     [ridge] = answer["ridges"]
     row = page.row("bfloat16 burst")
@@ -43,23 +35,23 @@ def test_medians_shares_and_bands_are_those_of_the_api(sick: AppClient) -> None:
     assert f"{significant(band['lowest'])} TFLOP/s" in page.text
 
 
-def test_gpus_are_listed_as_the_api_lists_them(sick: AppClient) -> None:
-    page, answer = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")
+def test_gpus_are_listed_as_the_api_lists_them(sick_fleet: AppClient) -> None:
+    page, answer = page_of(sick_fleet, PAGE), read(sick_fleet, "/devices/h200/ridge")
 
     assert [row[0] for row in gpu_rows(page)] == [f"{gpu['node']} gpu {gpu['index']}" for gpu in answer["gpus"]]
     assert page.links["n02 gpu 7"] == f"/ui/gpus/{gpu_id('n02', 7)}"
 
 
-def test_the_first_table_has_the_gpus_to_look_at_with_reason_and_next_step(sick: AppClient) -> None:
-    page, gpu = page_of(sick, PAGE), read(sick, "/devices/h200/ridge")["gpus"][0]
+def test_the_first_table_has_the_gpus_to_look_at_with_reason_and_next_step(sick_fleet: AppClient) -> None:
+    page, gpu = page_of(sick_fleet, PAGE), read(sick_fleet, "/devices/h200/ridge")["gpus"][0]
 
     first = next(row for row in page.rows if row and row[0] == "n02 gpu 7")
     assert first[3] == gpu["verdict"]["reasons"][0]["text"]
     assert first[4] == gpu["verdict"]["reasons"][0]["next_step"].replace("`", "")
 
 
-def test_filters_choose_what_is_listed_and_drawn(sick: AppClient) -> None:
-    page = page_of(sick, f"{PAGE}?verdict=outlier&dtype=&cluster=&driver=")
+def test_filters_choose_what_is_listed_and_drawn(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, f"{PAGE}?verdict=outlier&dtype=&cluster=&driver=")
 
     assert "1 gpu listed" in page.text
     assert page.links["Show all"] == PAGE
@@ -79,25 +71,25 @@ def test_a_driver_can_be_chosen(client: AppClient, database_url: str) -> None:
     assert {"580.159.04", "590.1"} <= set(options)
 
 
-def test_a_filter_that_takes_nothing_says_so(sick: AppClient) -> None:
-    page = page_of(sick, f"{PAGE}?cluster=west")
+def test_a_filter_that_takes_nothing_says_so(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, f"{PAGE}?cluster=west")
 
     assert "No gpu that reported fits these filters." in page.text
 
 
-def test_a_long_list_has_pages_that_belong_together(sick: AppClient) -> None:
-    first = page_of(sick, f"{PAGE}?limit=10")
-    second = page_of(sick, first.links["Next page"])
+def test_a_long_list_has_pages_that_belong_together(sick_fleet: AppClient) -> None:
+    first = page_of(sick_fleet, f"{PAGE}?limit=10")
+    second = page_of(sick_fleet, first.links["Next page"])
 
     assert [len(gpu_rows(page)) for page in (first, second)] == [10, 6]
     assert second.links["First page"] == f"{PAGE}?limit=10"
 
 
 @pytest.mark.parametrize("chart", ["roofline", "strips", "distribution"])
-def test_each_chart_is_a_file_as_well(sick: AppClient, chart: str) -> None:
-    href = next(own for own in page_of(sick, PAGE).addresses if own.startswith(f"{PAGE}/{chart}.svg"))
+def test_each_chart_is_a_file_as_well(sick_fleet: AppClient, chart: str) -> None:
+    href = next(own for own in page_of(sick_fleet, PAGE).addresses if own.startswith(f"{PAGE}/{chart}.svg"))
 
-    answer = sick.get(href)
+    answer = sick_fleet.get(href)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
     assert answer.text.startswith("<svg ")
@@ -141,17 +133,17 @@ def test_several_dtypes_are_told_apart(client: AppClient, database_url: str) -> 
     assert "float8_e4m3fn" not in {row[0] for row in page_of(client, f"{PAGE}?dtype=bfloat16").rows if row}
 
 
-def test_an_unknown_device_is_told_on_a_page(client: AppClient) -> None:
-    page = page_of(client, "/ui/devices/nope", status=404)
+def test_an_unknown_device_is_told_on_a_page(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/ui/devices/nope", status=404)
 
     assert "There is no such device" in page.text
     assert page.links["To the fleet"] == "/"
 
 
 @pytest.mark.parametrize("only", ["dtype=bfloat16", "regime=burst&dtype=bfloat16"])
-def test_beta_stays_on_the_strips_whatever_dtype_is_chosen(sick: AppClient, only: str) -> None:
+def test_beta_stays_on_the_strips_whatever_dtype_is_chosen(sick_fleet: AppClient, only: str) -> None:
     """Each I* rests on it; streams have a dtype of their own that nobody filters by."""
-    page = page_of(sick, f"{PAGE}?{only}")
+    page = page_of(sick_fleet, f"{PAGE}?{only}")
 
     assert "beta read burst" in page.text
     assert "median 4430 GB/s · 16 gpus · limit −3.0 %" in page.text
@@ -159,12 +151,12 @@ def test_beta_stays_on_the_strips_whatever_dtype_is_chosen(sick: AppClient, only
 
 @pytest.mark.parametrize("only", ["", "?verdict=outlier,ok"])
 def test_of_a_large_fleet_bars_count_the_gpus_and_the_accused_are_marks(
-    sick: AppClient, monkeypatch: pytest.MonkeyPatch, only: str
+    sick_fleet: AppClient, monkeypatch: pytest.MonkeyPatch, only: str
 ) -> None:
     monkeypatch.setattr(gpu_lists, "MOST_DRAWN", 4)
     monkeypatch.setattr(roofline_curves, "MOST_LINES", 4)
 
-    page = page_of(sick, f"{PAGE}{only}")
+    page = page_of(sick_fleet, f"{PAGE}{only}")
 
     assert "16 gpus listed" in page.text
     assert "gpus in a bar, by number" in page.text
@@ -173,7 +165,7 @@ def test_of_a_large_fleet_bars_count_the_gpus_and_the_accused_are_marks(
     marks = {own["href"] for name, own in page.elements if name == "a" and own.get("class") == "fr-mark"}
     assert marks == {f"/ui/gpus/{gpu_id('n02', 7)}"}
     assert "beta" in page.text
-    assert sick.get(f"{PAGE}/distribution.svg{only}").text.count("fr-bar") > 0
+    assert sick_fleet.get(f"{PAGE}/distribution.svg{only}").text.count("fr-bar") > 0
 
 
 def test_gpus_that_are_missed_and_never_reported_are_looked_for_on_their_nodes(
@@ -189,8 +181,8 @@ def test_gpus_that_are_missed_and_never_reported_are_looked_for_on_their_nodes(
     assert "n09" in page_of(client, page.links["their nodes"]).text
 
 
-def test_choosing_a_filter_loses_nothing_of_the_address(sick: AppClient) -> None:
+def test_choosing_a_filter_loses_nothing_of_the_address(sick_fleet: AppClient) -> None:
     """What no list is there for is sent along, but the place in a list that another filter would make."""
-    first = page_of(sick, f"{PAGE}?limit=10&regime=burst&verdict=ok")
+    first = page_of(sick_fleet, f"{PAGE}?limit=10&regime=burst&verdict=ok")
 
-    assert page_of(sick, first.links["Next page"]).fields() == {"limit": "10", "regime": "burst"}
+    assert page_of(sick_fleet, first.links["Next page"]).fields() == {"limit": "10", "regime": "burst"}

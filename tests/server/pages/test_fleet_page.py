@@ -13,49 +13,35 @@ from support.fleet import post, read
 from support.html_pages import page_of
 
 
-def sick_fleet(client: AppClient, database_url: str) -> None:
-    """Sixteen gpus, one of which is slow."""
-    post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
-    evaluate(database_url)
+def test_the_heading_is_the_answer_of_the_api(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, "/")
 
-
-def test_the_heading_is_the_answer_of_the_api(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
-
-    page = page_of(client, "/")
-
-    sentence = read(client, "/fleet")["sentence"]
+    sentence = read(sick_fleet, "/fleet")["sentence"]
     assert sentence[:1].upper() + sentence[1:] in page.text
     assert page.links["/fleet"] == "/fleet"
 
 
-def test_counts_by_verdict_are_links_to_the_gpus(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
+def test_counts_by_verdict_are_links_to_the_gpus(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, "/")
 
-    page = page_of(client, "/")
-
-    for state, count in read(client, "/fleet")["verdicts"].items():
+    for state, count in read(sick_fleet, "/fleet")["verdicts"].items():
         href = page.links[f"{count} {'▼' if state == 'outlier' else '✓'} {state}"]
-        assert page_of(client, href).text.count("gpus listed" if count > 1 else "1 gpu listed") == 1
+        assert page_of(sick_fleet, href).text.count("gpus listed" if count > 1 else "1 gpu listed") == 1
         assert f"verdict={state}" in href
 
 
-def test_the_worst_gpu_is_one_click_away_with_its_loss_and_reason(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
+def test_the_worst_gpu_is_one_click_away_with_its_loss_and_reason(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, "/")
 
-    page = page_of(client, "/")
-
-    worst = read(client, "/fleet")["worst_nodes"][0]
+    worst = read(sick_fleet, "/fleet")["worst_nodes"][0]
     row = page.row("n02 gpu 7")
     assert row[1:4] == ["▼ outlier", f"−{percent(worst['worst']['loss'])}", worst["worst"]["reason"].replace("_", " ")]
     assert page.links["n02 gpu 7"] == f"/ui/gpus/{gpu_id('n02', 7)}"
-    assert page_of(client, page.links["n02 gpu 7"]).text.count("outlier") > 1
+    assert page_of(sick_fleet, page.links["n02 gpu 7"]).text.count("outlier") > 1
 
 
-def test_every_node_of_the_map_is_in_its_table(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
-
-    page = page_of(client, "/")
+def test_every_node_of_the_map_is_in_its_table(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, "/")
 
     table = [row for row in page.rows if len(row) == 6 and row[1] == "east"]
     assert [(row[0], row[3]) for row in table] == [("n01", "8"), ("n02", "8")]
@@ -64,23 +50,20 @@ def test_every_node_of_the_map_is_in_its_table(client: AppClient, database_url: 
 
 
 def test_a_map_of_a_large_fleet_has_the_nodes_in_trouble(
-    client: AppClient, database_url: str, monkeypatch: pytest.MonkeyPatch
+    sick_fleet: AppClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And says that it is not all of them."""
-    sick_fleet(client, database_url)
     monkeypatch.setattr(fleet, "MOST_MAPPED", 1)
 
-    page = page_of(client, "/")
+    page = page_of(sick_fleet, "/")
 
     assert "1 of 2 nodes: those with a gpu in trouble before the others." in page.text
-    assert "n02 gpu 7" in client.get("/ui/fleet/heatmap.svg").text
-    assert "n01" not in client.get("/ui/fleet/heatmap.svg").text
+    assert "n02 gpu 7" in sick_fleet.get("/ui/fleet/heatmap.svg").text
+    assert "n01" not in sick_fleet.get("/ui/fleet/heatmap.svg").text
 
 
-def test_coverage_and_changes_are_those_of_the_api(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
-
-    page, answer = page_of(client, "/"), read(client, "/fleet")
+def test_coverage_and_changes_are_those_of_the_api(sick_fleet: AppClient) -> None:
+    page, answer = page_of(sick_fleet, "/"), read(sick_fleet, "/fleet")
 
     coverage = answer["coverage"]
     assert f"{coverage['measured']} of {coverage['gpus']} gpus ({percent(coverage['share'])})" in page.text
@@ -89,8 +72,8 @@ def test_coverage_and_changes_are_those_of_the_api(client: AppClient, database_u
         assert alert["summary"] in page.text
 
 
-def test_an_empty_fleet_says_how_to_post_the_first_report(client: AppClient) -> None:
-    page = page_of(client, "/")
+def test_an_empty_fleet_says_how_to_post_the_first_report(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/")
 
     assert "No gpu has reported yet" in page.text
     assert "fleetridge-agent run --server http://server" in page.text
@@ -139,22 +122,21 @@ def test_stale_and_missing_gpus_and_silent_nodes_are_told(client: AppClient, dat
     assert "n03" in page.text
 
 
-def test_the_past_is_marked_as_such_and_has_no_map(client: AppClient, database_url: str) -> None:
-    sick_fleet(client, database_url)
+def test_the_past_is_marked_as_such_and_has_no_map(sick_fleet: AppClient) -> None:
     then = (NOW - DAY).isoformat().replace("+00:00", "Z")
 
-    page = page_of(client, f"/?as_of={then}")
+    page = page_of(sick_fleet, f"/?as_of={then}")
 
     assert "The past. As of" in page.text
     assert page.html.count("<svg") == 0
     assert f"as_of={then.replace(':', '%3A')}" in page.links["H200"]
 
 
-def test_a_wrong_parameter_is_told_on_a_page(client: AppClient) -> None:
-    page = page_of(client, "/?days=none", status=422)
+def test_a_wrong_parameter_is_told_on_a_page(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/?days=none", status=422)
 
     assert "query.days" in page.text
-    assert page_of(client, "/?nonsense=1", status=422).text.count("query.nonsense") == 1
+    assert page_of(empty_server, "/?nonsense=1", status=422).text.count("query.nonsense") == 1
 
 
 def test_a_cluster_can_be_chosen_where_there_are_several(client: AppClient, database_url: str) -> None:
@@ -169,11 +151,9 @@ def test_a_cluster_can_be_chosen_where_there_are_several(client: AppClient, data
     assert "n01" not in page.html
 
 
-def test_a_cluster_that_nobody_knows_is_no_empty_fleet(client: AppClient, database_url: str) -> None:
+def test_a_cluster_that_nobody_knows_is_no_empty_fleet(sick_fleet: AppClient) -> None:
     """Nobody has to be told how to post a first report who mistyped a name."""
-    sick_fleet(client, database_url)
-
-    page = page_of(client, "/?cluster=nowhere")
+    page = page_of(sick_fleet, "/?cluster=nowhere")
 
     assert "Nothing is known of cluster nowhere" in page.text
     assert page.links["Show the whole fleet"] == "/"

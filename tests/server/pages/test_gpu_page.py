@@ -11,7 +11,7 @@ import pytest
 
 from fleetridge.quantities import percent, quantity, significant
 from support.app_client import AppClient
-from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
+from support.evaluated import SOUND, evaluate, gpu_id, runs
 from support.fleet import post, read
 from support.html_pages import page_of
 
@@ -19,16 +19,8 @@ SICK = gpu_id("n02", 7)
 PAGE = f"/ui/gpus/{SICK}"
 
 
-@pytest.fixture
-def sick(client: AppClient, database_url: str) -> AppClient:
-    """Sixteen gpus, one of which is slow."""
-    post(client, [*runs("n01", [SOUND] * 8), *runs("n02", [SOUND] * 7 + [SLOW])])
-    evaluate(database_url)
-    return client
-
-
-def test_the_verdict_stands_with_its_numbers(sick: AppClient) -> None:
-    page, verdict = page_of(sick, PAGE), read(sick, f"/gpus/{SICK}")["verdict"]
+def test_the_verdict_stands_with_its_numbers(sick_fleet: AppClient) -> None:
+    page, verdict = page_of(sick_fleet, PAGE), read(sick_fleet, f"/gpus/{SICK}")["verdict"]
 
     assert verdict["text"] in page.text
     for own in verdict["roofs"]:
@@ -47,8 +39,8 @@ def test_the_verdict_stands_with_its_numbers(sick: AppClient) -> None:
         ]
 
 
-def test_the_arithmetic_in_words_gives_the_loss_and_the_distance(sick: AppClient) -> None:
-    page, verdict = page_of(sick, PAGE), read(sick, f"/gpus/{SICK}")["verdict"]
+def test_the_arithmetic_in_words_gives_the_loss_and_the_distance(sick_fleet: AppClient) -> None:
+    page, verdict = page_of(sick_fleet, PAGE), read(sick_fleet, f"/gpus/{SICK}")["verdict"]
 
     own = verdict["roofs"][0]
     value, median, scale = (
@@ -58,8 +50,8 @@ def test_the_arithmetic_in_words_gives_the_loss_and_the_distance(sick: AppClient
     assert f"z: ({value} − {median}) / {scale} = {significant(own['z'])}" in page.text
 
 
-def test_each_reason_has_its_readings_and_the_next_step(sick: AppClient) -> None:
-    page, verdict = page_of(sick, PAGE), read(sick, f"/gpus/{SICK}")["verdict"]
+def test_each_reason_has_its_readings_and_the_next_step(sick_fleet: AppClient) -> None:
+    page, verdict = page_of(sick_fleet, PAGE), read(sick_fleet, f"/gpus/{SICK}")["verdict"]
 
     assert verdict["reasons"]
     for reason in verdict["reasons"]:
@@ -67,15 +59,15 @@ def test_each_reason_has_its_readings_and_the_next_step(sick: AppClient) -> None
         assert " ".join(reason["next_step"].replace("`", " ").split()) in " ".join(page.text.split())
 
 
-def test_a_sound_gpu_is_called_so(sick: AppClient) -> None:
-    page = page_of(sick, f"/ui/gpus/{gpu_id('n01', 0)}")
+def test_a_sound_gpu_is_called_so(sick_fleet: AppClient) -> None:
+    page = page_of(sick_fleet, f"/ui/gpus/{gpu_id('n01', 0)}")
 
     assert "n01 gpu 0 ✓ ok" in page.text
     assert "Why" not in page.text
 
 
-def test_runs_and_points_are_those_that_were_sent(sick: AppClient) -> None:
-    page, history = page_of(sick, PAGE), read(sick, f"/gpus/{SICK}/history")
+def test_runs_and_points_are_those_that_were_sent(sick_fleet: AppClient) -> None:
+    page, history = page_of(sick_fleet, PAGE), read(sick_fleet, f"/gpus/{SICK}/history")
 
     for run in history["runs"]:
         assert f"/reports/{run['report_id']}" in page.addresses
@@ -84,9 +76,9 @@ def test_runs_and_points_are_those_that_were_sent(sick: AppClient) -> None:
 
 
 @pytest.mark.parametrize("chart", ["history", "roofline"])
-def test_each_chart_is_a_file_as_well(sick: AppClient, chart: str) -> None:
-    assert f"{PAGE}/{chart}.svg" in page_of(sick, PAGE).addresses
-    assert sick.get(f"{PAGE}/{chart}.svg").text.startswith("<svg ")
+def test_each_chart_is_a_file_as_well(sick_fleet: AppClient, chart: str) -> None:
+    assert f"{PAGE}/{chart}.svg" in page_of(sick_fleet, PAGE).addresses
+    assert sick_fleet.get(f"{PAGE}/{chart}.svg").text.startswith("<svg ")
 
 
 def test_the_only_gpu_of_its_kind_is_compared_with_nothing_and_the_page_says_so(
@@ -111,24 +103,24 @@ def test_a_gpu_without_an_evaluation_says_what_to_do(client: AppClient) -> None:
     assert note in page.text
 
 
-def test_the_bundle_holds_verdict_history_charts_and_the_reports_as_sent(sick: AppClient) -> None:
-    answer = sick.get(f"{PAGE}/evidence.zip")
+def test_the_bundle_holds_verdict_history_charts_and_the_reports_as_sent(sick_fleet: AppClient) -> None:
+    answer = sick_fleet.get(f"{PAGE}/evidence.zip")
 
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"].startswith("attachment;")
     archive = zipfile.ZipFile(io.BytesIO(answer.content))
     files = {name.removeprefix("fleetridge-evidence/"): archive.read(name) for name in archive.namelist()}
-    gpu = read(sick, f"/gpus/{SICK}")
+    gpu = read(sick_fleet, f"/gpus/{SICK}")
     assert json.loads(files["gpu.json"])["verdict"] == gpu["verdict"]
     assert gpu["verdict"]["reasons"][0]["text"] in " ".join(files["verdict.txt"].decode().split())
     assert files["history.svg"].startswith(b"<svg ")
     for report in gpu["reports"]:
-        sent = sick.get(f"/reports/{report['report_id']}").content
+        sent = sick_fleet.get(f"/reports/{report['report_id']}").content
         assert files[f"reports/{report['report_id']}.json"] == sent
     for name, content in files.items():
         assert name == "README.txt" or f"{sha256(content).hexdigest()}  {name}" in files["README.txt"].decode()
 
 
-def test_an_unknown_gpu_is_told_on_a_page(client: AppClient) -> None:
-    assert "There is no such gpu" in page_of(client, "/ui/gpus/GPU-nope", status=404).text
-    assert "cluster" in page_of(client, "/ui/gpus/GPU-nope?cluster=east", status=422).text
+def test_an_unknown_gpu_is_told_on_a_page(empty_server: AppClient) -> None:
+    assert "There is no such gpu" in page_of(empty_server, "/ui/gpus/GPU-nope", status=404).text
+    assert "cluster" in page_of(empty_server, "/ui/gpus/GPU-nope?cluster=east", status=422).text

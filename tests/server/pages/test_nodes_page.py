@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from fleetridge_server.store.inventory import ExpectedGpu
 from support.app_client import AppClient
+from support.databases import Databases
 from support.evaluated import SLOW, SOUND, evaluate, expect, runs
 from support.fleet import AS_TEXT, post
 from support.html_pages import Page, page_of
+from support.read_only import fleet_to_read
 
 
-def with_fleet(client: AppClient, database_url: str) -> None:
+@pytest.fixture(scope="module")
+def racks(databases: Databases) -> Iterator[AppClient]:
     """Three nodes in two racks of one cluster, and one of another cluster; one gpu of n02 is slow."""
-    for node, rates in (("n01", [SOUND] * 4), ("n02", [SOUND] * 3 + [SLOW]), ("n03", [SOUND] * 4)):
-        rack = "r2" if node == "n03" else "r1"
-        post(client, runs(node, rates, node__labels={"rack": rack}))
-    post(client, runs("w01", [SOUND] * 4, node__cluster="west"))
-    evaluate(database_url)
+    first = [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 3 + [SLOW])]
+    others = [*runs("n03", [SOUND] * 4, node__labels={"rack": "r2"}), *runs("w01", [SOUND] * 4, node__cluster="west")]
+    with fleet_to_read(databases, first, others) as client:
+        yield client
 
 
 def names(page: Page) -> list[str]:
@@ -23,10 +29,8 @@ def names(page: Page) -> list[str]:
     return [row[0].split()[0] for row in page.rows if len(row) == 9 and row[0] != "node"]
 
 
-def test_the_node_with_the_worst_gpu_comes_first(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-
-    page = page_of(client, "/ui/nodes")
+def test_the_node_with_the_worst_gpu_comes_first(racks: AppClient) -> None:
+    page = page_of(racks, "/ui/nodes")
 
     assert names(page)[0] == "n02"
     assert sorted(names(page)) == ["n01", "n02", "n03", "w01"]
@@ -34,36 +38,30 @@ def test_the_node_with_the_worst_gpu_comes_first(client: AppClient, database_url
     assert page.row("n02")[7] == "1 outlier, 3 ok"
     assert page.links["n02"] == "/ui/nodes/n02?cluster=east"
     assert page.links["gpu 3"] == "/ui/gpus/GPU-n02-3"
-    assert "n02" in page_of(client, page.links["n02"]).text
+    assert "n02" in page_of(racks, page.links["n02"]).text
 
 
-def test_nodes_are_filtered_by_cluster_rack_and_verdict(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-
-    assert names(page_of(client, "/ui/nodes?cluster=west")) == ["w01"]
-    assert names(page_of(client, "/ui/nodes?rack=r2")) == ["n03"]
-    assert names(page_of(client, "/ui/nodes?verdict=outlier&cluster=&rack=")) == ["n02"]
-    none = page_of(client, "/ui/nodes?verdict=outlier&rack=r2")
+def test_nodes_are_filtered_by_cluster_rack_and_verdict(racks: AppClient) -> None:
+    assert names(page_of(racks, "/ui/nodes?cluster=west")) == ["w01"]
+    assert names(page_of(racks, "/ui/nodes?rack=r2")) == ["n03"]
+    assert names(page_of(racks, "/ui/nodes?verdict=outlier&cluster=&rack=")) == ["n02"]
+    none = page_of(racks, "/ui/nodes?verdict=outlier&rack=r2")
     assert "No node fits these filters." in none.text
     assert none.links["Show all"] == "/ui/nodes"
 
 
-def test_the_listed_nodes_are_there_as_a_host_list(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-
-    page = page_of(client, "/ui/nodes?cluster=east")
+def test_the_listed_nodes_are_there_as_a_host_list(racks: AppClient) -> None:
+    page = page_of(racks, "/ui/nodes?cluster=east")
 
     assert "n[01-03]" in page.text
     [href] = [own for own in page.addresses if "format=hostlist" in own]
-    assert client.get(href).text == "n[01-03]\n"
-    assert "n02" in page_of(client, "/ui/nodes?cluster=east&verdict=outlier").text
+    assert racks.get(href).text == "n[01-03]\n"
+    assert "n02" in page_of(racks, "/ui/nodes?cluster=east&verdict=outlier").text
 
 
-def test_nodes_of_several_clusters_make_no_host_list(client: AppClient, database_url: str) -> None:
+def test_nodes_of_several_clusters_make_no_host_list(racks: AppClient) -> None:
     """A scheduler of one would leave out nodes of the other."""
-    with_fleet(client, database_url)
-
-    assert "No host list: these nodes are in several clusters" in page_of(client, "/ui/nodes").text
+    assert "No host list: these nodes are in several clusters" in page_of(racks, "/ui/nodes").text
 
 
 def test_names_that_no_host_could_have_are_left_out_and_counted(client: AppClient, database_url: str) -> None:
@@ -76,13 +74,12 @@ def test_names_that_no_host_could_have_are_left_out_and_counted(client: AppClien
     assert "a,b" in names(page)
 
 
-def test_a_long_list_comes_in_pages_that_show_each_node_once(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-    whole = names(page_of(client, "/ui/nodes"))
+def test_a_long_list_comes_in_pages_that_show_each_node_once(racks: AppClient) -> None:
+    whole = names(page_of(racks, "/ui/nodes"))
 
     found, url = [], "/ui/nodes?limit=1"
     for _ in whole:
-        page = page_of(client, url)
+        page = page_of(racks, url)
         found += names(page)
         url = page.links.get("Next page", "")
 
@@ -92,11 +89,10 @@ def test_a_long_list_comes_in_pages_that_show_each_node_once(client: AppClient, 
     assert "4 nodes listed" in page.text
 
 
-def test_a_page_after_a_place_in_another_list_is_refused(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-    href = page_of(client, "/ui/nodes?limit=1").links["Next page"]
+def test_a_page_after_a_place_in_another_list_is_refused(racks: AppClient) -> None:
+    href = page_of(racks, "/ui/nodes?limit=1").links["Next page"]
 
-    assert "not a token of this list" in page_of(client, f"{href}&verdict=ok", status=422).text
+    assert "not a token of this list" in page_of(racks, f"{href}&verdict=ok", status=422).text
 
 
 def test_a_node_that_never_reported_is_there_and_its_gpu_leads_nowhere(client: AppClient, database_url: str) -> None:
@@ -119,12 +115,11 @@ def test_an_expected_node_without_gpus_is_said_to_have_never_reported(client: Ap
     assert page_of(client, "/ui/nodes").row("n09")[1] == "never reported"
 
 
-def test_without_nodes_the_page_says_so(client: AppClient) -> None:
-    assert "No node has reported yet" in page_of(client, "/ui/nodes").text
+def test_without_nodes_the_page_says_so(empty_server: AppClient) -> None:
+    assert "No node has reported yet" in page_of(empty_server, "/ui/nodes").text
 
 
-def test_the_page_names_its_api_route(client: AppClient, database_url: str) -> None:
-    with_fleet(client, database_url)
-    page = page_of(client, "/ui/nodes?rack=r1")
+def test_the_page_names_its_api_route(racks: AppClient) -> None:
+    page = page_of(racks, "/ui/nodes?rack=r1")
 
-    assert client.get(page.links["/nodes?rack=r1"], headers=AS_TEXT).status_code == 200
+    assert racks.get(page.links["/nodes?rack=r1"], headers=AS_TEXT).status_code == 200

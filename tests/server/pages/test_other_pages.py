@@ -12,11 +12,8 @@ from support.fleet import post, read
 from support.html_pages import page_of
 
 
-def test_a_node_shows_its_gpus_as_the_api_does(client: AppClient, database_url: str) -> None:
-    post(client, runs("n01", [SOUND] * 7 + [SLOW]))
-    evaluate(database_url)
-
-    page, answer = page_of(client, "/ui/nodes/n01?cluster=east"), read(client, "/nodes/n01", cluster="east")
+def test_a_node_shows_its_gpus_as_the_api_does(sick_node: AppClient) -> None:
+    page, answer = page_of(sick_node, "/ui/nodes/n01?cluster=east"), read(sick_node, "/nodes/n01", cluster="east")
 
     rows = [row for row in page.rows if row and row[0].startswith("gpu ") and row[0] != "gpu"]
     assert [row[0].split()[-1] for row in rows] == [gpu["gpu_id"] for gpu in answer["gpus"]]

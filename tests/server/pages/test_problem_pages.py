@@ -33,15 +33,15 @@ def test_an_error_of_our_own_is_a_page_with_the_id_of_the_request(
     assert page.headers["cache-control"] == "no-store"
 
 
-def test_a_file_that_is_not_there_is_told_to_people_on_a_page_and_to_programs_as_json(client: AppClient) -> None:
+def test_a_file_that_is_not_there_is_told_to_people_on_a_page_and_to_programs_as_json(empty_server: AppClient) -> None:
     for path in ("/ui/gpus/none/history.svg", "/ui/gpus/none/evidence.zip", "/ui/devices/none/compare.svg"):
-        assert "There is no such" in page_of(client, path, status=404, headers=AS_A_BROWSER).text
-        assert client.get(path).headers["content-type"] == "application/problem+json"
+        assert "There is no such" in page_of(empty_server, path, status=404, headers=AS_A_BROWSER).text
+        assert empty_server.get(path).headers["content-type"] == "application/problem+json"
 
 
-def test_an_address_below_the_pages_that_is_none_is_told_on_a_page(client: AppClient) -> None:
+def test_an_address_below_the_pages_that_is_none_is_told_on_a_page(empty_server: AppClient) -> None:
     for path in ("/ui", "/ui/", "/ui/none"):
-        assert "There is nothing at this address" in page_of(client, path, status=404).text
+        assert "There is nothing at this address" in page_of(empty_server, path, status=404).text
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_an_address_below_the_pages_that_is_none_is_told_on_a_page(client: AppCl
         "/ui/devices/h200?colour=red",
     ],
 )
-def test_a_parameter_that_makes_no_sense_is_told_with_its_name(client: AppClient, path: str) -> None:
-    page = page_of(client, path, status=422)
+def test_a_parameter_that_makes_no_sense_is_told_with_its_name(empty_server: AppClient, path: str) -> None:
+    page = page_of(empty_server, path, status=422)
 
     assert f"query.{path.partition('?')[2].partition('=')[0]}: " in page.text.replace("Query.", "query.")
 
 
-def test_a_problem_on_a_simulated_page_leads_back_to_the_simulated_fleet(client: AppClient) -> None:
-    page = page_of(client, "/ui/gpus/none?cluster=simulated", status=404)
+def test_a_problem_on_a_simulated_page_leads_back_to_the_simulated_fleet(empty_server: AppClient) -> None:
+    page = page_of(empty_server, "/ui/gpus/none?cluster=simulated", status=404)
 
     assert page.links["To the fleet"] == "/?cluster=simulated"

@@ -78,26 +78,26 @@ def test_a_strict_policy_lets_a_page_use_its_own_files_alone(client: AppClient, 
         assert "unsafe" not in policy
 
 
-def test_the_files_of_pages_are_kept_for_ever_under_an_address_of_their_content(client: AppClient) -> None:
-    files = [own for own in page_of(client, "/").addresses if own.startswith("/ui/static/")]
+def test_the_files_of_pages_are_kept_for_ever_under_an_address_of_their_content(empty_server: AppClient) -> None:
+    files = [own for own in page_of(empty_server, "/").addresses if own.startswith("/ui/static/")]
 
     assert len(files) == 4
     for address in files:
-        answer = client.get(address)
+        answer = empty_server.get(address)
         assert answer.status_code == 200
         assert "immutable" in answer.headers["cache-control"]
         assert "?v=" in address
-    assert client.get("/ui/static/../app.py").status_code == 404
-    assert client.get("/ui/static/none.js").status_code == 404
+    assert empty_server.get("/ui/static/../app.py").status_code == 404
+    assert empty_server.get("/ui/static/none.js").status_code == 404
 
 
-def test_a_page_is_never_kept_by_others(client: AppClient) -> None:
-    assert page_of(client, "/").headers["cache-control"] == "no-store"
+def test_a_page_is_never_kept_by_others(empty_server: AppClient) -> None:
+    assert page_of(empty_server, "/").headers["cache-control"] == "no-store"
 
 
-def test_the_api_goes_on_telling_its_problems_to_programs(client: AppClient) -> None:
-    assert client.get("/gpus/none").headers["content-type"] == "application/problem+json"
-    assert client.get("/ui/gpus/none/history.svg").headers["content-type"] == "application/problem+json"
+def test_the_api_goes_on_telling_its_problems_to_programs(empty_server: AppClient) -> None:
+    assert empty_server.get("/gpus/none").headers["content-type"] == "application/problem+json"
+    assert empty_server.get("/ui/gpus/none/history.svg").headers["content-type"] == "application/problem+json"
 
 
 def test_a_method_that_a_page_does_not_take_is_told_on_a_page(client: AppClient) -> None:

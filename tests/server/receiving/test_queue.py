@@ -12,6 +12,7 @@ from fleetridge_server.receiving import queue as room
 from fleetridge_server.receiving.call import Answer, Told
 from fleetridge_server.receiving.queue import working
 from support.calls import a_call, status_of
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from fleetridge_server.receiving.call import Call
     from fleetridge_server.receiving.queue import ReportQueue
-
-TIMEOUT_S = 60
 
 
 def call(name: str, *, size_bytes: int = 10) -> Call:
@@ -43,7 +42,7 @@ class HeldWorker:
         """Wait for the test first."""
         self.batches.append([call.request_id for call in calls])
         self.entered.set()
-        assert self.go_on.wait(TIMEOUT_S)
+        assert self.go_on.wait(PATIENCE_S)
         return [Answer(Told(200, str(call.request_id).encode()), Course()) for call in calls]
 
     def close(self) -> None:
@@ -52,7 +51,7 @@ class HeldWorker:
 
     async def has_begun(self) -> None:
         """Wait until it has calls in hand."""
-        assert await anyio.to_thread.run_sync(self.entered.wait, TIMEOUT_S)
+        assert await anyio.to_thread.run_sync(self.entered.wait, PATIENCE_S)
 
 
 class BrokenWorker(HeldWorker):
@@ -98,7 +97,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """Run what a test does; one that hangs fails."""
 
     async def bounded() -> None:
-        with anyio.fail_after(TIMEOUT_S):
+        with anyio.fail_after(PATIENCE_S):
             await scenario()
 
     anyio.run(bounded)

@@ -6,10 +6,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.app_client import app_client
+from support.patience import PATIENCE_S, patient_post
 from support.processes import children_of, is_running, until_gone
 from support.reports import make_report
 from support.server_process import server_process
@@ -18,6 +19,8 @@ from support.soak import stored_ids
 if TYPE_CHECKING:
     from support.databases import SqliteDatabases
     from support.server_process import ServerProcess
+
+pytestmark = pytest.mark.both_databases
 
 THREADS = 8
 
@@ -71,7 +74,7 @@ def posted(server: ServerProcess) -> list[int]:
     """Processes of a server that has taken a report."""
     address = server.address()
     before = children_of(server.process.pid)
-    assert httpx.post(f"{address}/reports", json=make_report()).status_code == 201
+    assert patient_post(f"{address}/reports", json=make_report()).status_code == 201
     after = children_of(server.process.pid)
     assert (len(before), len(after)) == (0, 1)
     return after
@@ -92,7 +95,7 @@ def test_a_server_that_is_killed_leaves_no_process_behind(sqlite_databases: Sqli
     with server_process(sqlite_databases.create(migrated=True), environment=WITHOUT_VERDICTS) as server:
         children = posted(server)
         server.process.kill()
-        server.process.wait()
+        server.process.wait(PATIENCE_S)
 
         assert until_gone(*children)
 
@@ -101,7 +104,7 @@ def test_a_server_without_processes_of_its_own_takes_reports_itself(sqlite_datab
     """For a machine that has no room for them."""
     url = sqlite_databases.create(migrated=True)
     with server_process(url, environment={"FLEETRIDGE_SERVER_INTAKE_PROCESSES": "0"}) as server:
-        answer = httpx.post(f"{server.address()}/reports", json=make_report())
+        answer = patient_post(f"{server.address()}/reports", json=make_report())
         children = children_of(server.process.pid)
 
     assert (answer.status_code, children) == (201, [])

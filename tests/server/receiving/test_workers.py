@@ -25,6 +25,7 @@ from fleetridge_server.receiving import workers as room
 from fleetridge_server.receiving.workers import ThisProcess, WorkerProcess
 from fleetridge_server.store.database import open_database
 from support.calls import a_call, of_gpus, outcomes_of, status_of, told_by, writes_held_up
+from support.patience import PATIENCE_S
 from support.processes import bytes_read, is_running, until_it_reads
 from support.reports import make_report
 from support.soak import stored_ids
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from support.databases import Databases, SqliteDatabases
 
 OF_WEST = Caller(None, frozenset({"ingest"}), "west")
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_reports_of_a_process_that_is_lost_are_to_come_again_and_are_stored_once
             taken = threads.submit(worker.take, calls)
             until_it_reads(lost, than=so_far)
             os.kill(lost, signal.SIGKILL)
-        answers = taken.result(TIMEOUT_S)
+        answers = taken.result(PATIENCE_S)
     again = worker.take(calls)
 
     assert [(status_of(answer), told_by(answer)["code"]) for answer in answers] == [(503, "busy")] * 2
@@ -216,7 +216,7 @@ def test_signals_that_meet_a_process_as_it_starts_do_not_end_it(sqlite_url: str)
         pid = worker.pid
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pid, number)
-        [answer] = taken.result(TIMEOUT_S)
+        [answer] = taken.result(PATIENCE_S)
 
         assert outcomes_of(answer) == ["created"]
         assert worker.pid == pid

@@ -8,12 +8,12 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 from sqlalchemy import select
 
 from fleetridge_server import cli
 from fleetridge_server.store.verdict_models import CurrentVerdict
+from support.patience import patient_get
 from support.server_process import server_process
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def read(address: str, path: str, **params: str) -> Any:
-    answer = httpx.get(f"{address}{path}", params=params)
+    answer = patient_get(f"{address}{path}", params=params)
     answer.raise_for_status()
     return answer.json()
 

@@ -17,6 +17,8 @@ from support.fleet import post, read
 if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = timedelta(minutes=1)
 
 

@@ -18,6 +18,7 @@ from fleetridge_server.store.database import (
 )
 from fleetridge_server.store.models import Device, DeviceName, Node
 from fleetridge_server.store.trouble import trouble
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fleetridge_server.store.database import Database
     from support.databases import PostgresDatabases, SqliteDatabases
 
-TIMEOUT_S = 20
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -130,7 +131,7 @@ def test_writers_that_read_first_wait_for_each_other(database: Database) -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
 
     with database.reading() as session:
         assert session.scalar(select(Device.name)) == "40"
@@ -138,7 +139,7 @@ def test_writers_that_read_first_wait_for_each_other(database: Database) -> None
 
 def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
     """So that no query runs for ever, and the reason can be told."""
-    engine = create_database_engine(database_url, statement_timeout_ms=50)
+    engine = create_database_engine(database_url, statement_timeout_ms=500)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n"
     try:
         with engine.connect() as connection:

@@ -25,6 +25,7 @@ from fleetridge_server.store.document_months import (
 )
 from fleetridge_server.store.models import Document, Report
 from fleetridge_server.store.writing import write_reports
+from support.patience import PATIENCE_S
 from support.reports import make_report
 from support.times import NOW
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from support.databases import PostgresDatabases
 
-TIMEOUT_S = 60
 FAR = datetime(2031, 5, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
 
 
@@ -93,14 +93,14 @@ def test_sixteen_that_begin_a_month_at_once_all_store_their_reports(database: Da
     start = threading.Barrier(16)
 
     def work() -> None:
-        start.wait(TIMEOUT_S)
+        start.wait(PATIENCE_S)
         store(database, FAR)
 
     threads = [threading.Thread(target=work) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
 
     with database.reading() as session:
         assert len(session.scalars(select(Document.report_id)).all()) == 16

@@ -17,12 +17,15 @@ from fleetridge_server.store.quarantine import move_some, quarantine_token, rele
 from fleetridge_server.store.tokens import NewToken, add_token
 from fleetridge_server.store.writing import write_reports
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
+from support.patience import PATIENCE_S
 from support.reports import make_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from support.databases import Databases
+
+pytestmark = pytest.mark.both_databases
 
 # Rows of the two tokens that these tests make.
 GOOD, BAD = 1, 2
@@ -229,7 +232,7 @@ def test_no_report_slips_past_a_quarantine_that_begins_while_it_is_stored(databa
     begin, stop = threading.Barrier(4), threading.Event()
 
     def keep_storing(worker: int) -> int:
-        begin.wait(timeout=30)
+        begin.wait(timeout=PATIENCE_S)
         stored = 0
         while not stop.is_set() or stored < 3:
             store(database, [a_report(f"GPU-{worker}-{stored % 5}", at=NOON - stored * timedelta(minutes=1))], BAD)
@@ -238,10 +241,10 @@ def test_no_report_slips_past_a_quarantine_that_begins_while_it_is_stored(databa
 
     with ThreadPoolExecutor(max_workers=3) as pool:
         workers = [pool.submit(keep_storing, worker) for worker in range(3)]
-        begin.wait(timeout=30)
+        begin.wait(timeout=PATIENCE_S)
         quarantine(database, BAD)
         stop.set()
-        total = sum(worker.result(timeout=60) for worker in workers)
+        total = sum(worker.result(timeout=PATIENCE_S) for worker in workers)
 
     with database.reading() as session:
         flags = list(session.scalars(select(Report.quarantined)))

@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import httpx
 import pytest
 from sqlalchemy import make_url, text
 
@@ -16,6 +15,7 @@ from fleetridge_server.store.database import create_database_engine, open_databa
 from fleetridge_server.store.document_months import months_ahead
 from fleetridge_server.store.rights import RightsError, check_rights, told_of_owner
 from support.app_client import app_client
+from support.patience import PATIENCE_S, patient_get, patient_post
 from support.reports import make_report
 from support.server_process import server_process
 
@@ -79,8 +79,8 @@ def test_a_server_whose_user_owns_nothing_works_and_says_what_it_cannot_do(guest
     with log.open("w") as stderr, server_process(guest.url, stderr=stderr) as server:
         address = server.address()
         answers = [
-            httpx.post(f"{address}/reports", json=make_report()),
-            *(httpx.get(f"{address}{path}") for path in ("/readyz", "/devices", "/fleet", "/metrics")),
+            patient_post(f"{address}/reports", json=make_report()),
+            *(patient_get(f"{address}{path}") for path in ("/readyz", "/devices", "/fleet", "/metrics")),
         ]
         code = server.stop()
 
@@ -95,7 +95,7 @@ def test_a_server_whose_user_may_not_write_does_not_start(guest: Guest, tmp_path
     guest.owner_does(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {guest.name}")
     log = tmp_path / "log"
     with log.open("w") as stderr, server_process(guest.url, stderr=stderr) as server:
-        code = server.process.wait(60)
+        code = server.process.wait(PATIENCE_S)
 
     assert code == 1
     assert "GRANT SELECT, INSERT" in log.read_text().splitlines()[-1]

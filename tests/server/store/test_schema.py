@@ -14,6 +14,7 @@ from fleetridge_server.store.database import create_database_engine, open_databa
 from fleetridge_server.store.models import Document, Gpu, Node, Report, Roof
 from fleetridge_server.store.schema import SchemaError
 from fleetridge_server.store.writing import write_reports
+from support.patience import PATIENCE_S
 from support.reports import make_report
 from support.revisions import FIRST, copied_migrations, make_unreleased, with_next_revision
 from support.times import NOW
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import Engine
+
+pytestmark = pytest.mark.both_databases
 
 TABLES = set(METADATA.tables)
 
@@ -183,7 +186,7 @@ def test_four_servers_that_migrate_at_once_all_come_up(empty_database_url: str, 
     """One does it, the others wait and find nothing left to do."""
     command = [sys.executable, "-m", "fleetridge_server.cli", "migrate", "--database-url", empty_database_url]
     servers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
-    outputs = [server.communicate(timeout=60) for server in servers]
+    outputs = [server.communicate(timeout=PATIENCE_S) for server in servers]
 
     assert [server.returncode for server in servers] == [0] * 4, outputs
     schema.check_schema(engine)

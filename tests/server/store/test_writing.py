@@ -15,6 +15,7 @@ from fleetridge_server.store import writing
 from fleetridge_server.store.database import Database, open_database
 from fleetridge_server.store.models import Device, DeviceName, Document, Gpu, Report, Roof
 from fleetridge_server.store.writing import Posted, Stored, store_calls, write_reports
+from support.patience import PATIENCE_S
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 from support.times import NOW
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-TIMEOUT_S = 60
+pytestmark = pytest.mark.both_databases
 
 
 def accepted(item: dict[str, Any]) -> Accepted:
@@ -42,14 +43,14 @@ def together(work: Callable[[int], None], workers: int) -> None:
     start = threading.Barrier(workers)
 
     def run(number: int) -> None:
-        start.wait(TIMEOUT_S)
+        start.wait(PATIENCE_S)
         work(number)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in threads)
 
 

@@ -26,11 +26,9 @@ def test_a_fleet_that_only_read_memory_has_no_ridges_and_still_a_worst_gpu(clien
     assert worst.split()[3:8] == ["−32.3", "%", "–", "3000", "–"]
 
 
-def test_a_filter_that_matches_nothing_says_so(client: AppClient) -> None:
+def test_a_filter_that_matches_nothing_says_so(one_report: AppClient) -> None:
     """No empty table."""
-    post(client, [make_report()])
-
-    assert "no gpus" in text(client, "/devices/h200/ridge?node=n99")
+    assert "no gpus" in text(one_report, "/devices/h200/ridge?node=n99")
 
 
 def test_a_gpu_shows_roofs_that_are_not_compared(client: AppClient) -> None:
@@ -44,11 +42,9 @@ def test_a_gpu_shows_roofs_that_are_not_compared(client: AppClient) -> None:
     assert "l2 read float32 burst" in form
 
 
-def test_a_gpu_before_its_first_report_has_nothing_to_show(client: AppClient) -> None:
+def test_a_gpu_before_its_first_report_has_nothing_to_show(one_report: AppClient) -> None:
     """A dash, not an error."""
-    post(client, [make_report()])
-
-    assert "newest report  –" in text(client, "/gpus/GPU-00000001?as_of=2020-01-01")
+    assert "newest report  –" in text(one_report, "/gpus/GPU-00000001?as_of=2020-01-01")
 
 
 def test_a_contended_newest_report_is_said_to_be(client: AppClient) -> None:
