@@ -18,10 +18,10 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise, product
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.simulated_fleet import Fault, FleetPlan, gpu_id, simulated_reports
-from fleetridge_server.verdict.evaluation import Fleet, evaluate
-from fleetridge_server.verdict.evidence import JudgedReport
-from fleetridge_server.verdict.members import REMEMBERED_REPORTS
+from fleetridge_server.engine.evaluation import Fleet, evaluate
+from fleetridge_server.engine.evidence import JudgedReport
+from fleetridge_server.engine.rule import REMEMBERED_REPORTS
+from fleetridge_server.simulate.fleet import Fault, FleetPlan, gpu_id, simulated_reports
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _DAY = timedelta(days=1)

@@ -27,17 +27,16 @@ from storage import full_report
 
 from fleetridge.report import Report
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.keeping.copying import copy_database
-from fleetridge_server.simulating.plan import Ask, plan_of
-from fleetridge_server.simulating.silicon import silicon_of
-from fleetridge_server.simulating.wire import node_reports
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.schema import migrate
-from fleetridge_server.store.writing import write_reports
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.schema import migrate
+from fleetridge_server.db.tables import Device
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.intake.examine import Accepted, examined
+from fleetridge_server.intake.store import write_reports
+from fleetridge_server.ops.copy import copy_database
+from fleetridge_server.simulate.plan import Ask, plan_of, product_named
+from fleetridge_server.simulate.wire import node_reports
+from fleetridge_server.verdicts.series import DeviceGroup
 from support.databases import PostgresDatabases
 from support.postgres import own_server
 
@@ -84,7 +83,7 @@ def _options() -> argparse.Namespace:
 
 def _fill(url: str, reports: int, points: int) -> int:
     """Store reports and evaluate them once; how many."""
-    silicon = silicon_of("H200")
+    silicon = product_named("H200")
     if silicon is None:
         raise SystemExit("the simulator has no H200 any more")
     plan = plan_of(Ask(silicon, _GPUS, reports // _GPUS, seed=1, noise=0.005, until=_UNTIL), [])
@@ -95,7 +94,7 @@ def _fill(url: str, reports: int, points: int) -> int:
             call = [_accepted(full_report(report, points)) for report in found[start : start + _REPORTS_OF_CALL]]
             write_reports(database, call)
         with database.reading() as session:
-            population = Population(session.scalars(select(Device.id)).one(), simulated=True)
+            population = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
         Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
     return len(found)
 

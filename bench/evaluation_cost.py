@@ -35,22 +35,20 @@ from stored_fleet import add_reports, store_fleet
 
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.evaluating.collector import collector_held_back
-from fleetridge_server.evaluating.evaluator import Evaluator, evaluation_of
+from fleetridge_server.db import schema
+from fleetridge_server.db.database import Database, create_database_engine, open_database
+from fleetridge_server.db.tables import Gpu
+from fleetridge_server.engine.evaluation import Fleet, evaluate
+from fleetridge_server.engine.evidence import JudgedReport, RoofReading
+from fleetridge_server.engine.upgrades import gpu_drifts
+from fleetridge_server.engine.values import by_gpu
+from fleetridge_server.evaluation.evaluator import Evaluator, collector_held_back, evaluation_of
 from fleetridge_server.evaluation.judgement import judged
-from fleetridge_server.evaluation.save import rows_of, save_evaluation
-from fleetridge_server.evaluation.series import series_end
-from fleetridge_server.simulated_fleet import BETA, PI, Fault, FleetPlan, simulated_reports
-from fleetridge_server.store import schema
-from fleetridge_server.store.cluster_gpus import cluster_gpus
-from fleetridge_server.store.database import Database, create_database_engine, open_database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.gpu_histories import histories
-from fleetridge_server.store.models import Gpu
-from fleetridge_server.verdict.evaluation import Fleet, evaluate
-from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
-from fleetridge_server.verdict.histories import gpu_drifts
-from fleetridge_server.verdict.members import by_gpu
+from fleetridge_server.evaluation.kept_histories import histories
+from fleetridge_server.fleet.locations import cluster_gpus
+from fleetridge_server.simulate.fleet import BETA, PI, Fault, FleetPlan, simulated_reports
+from fleetridge_server.verdicts.save import rows_of, save_evaluation
+from fleetridge_server.verdicts.series import DeviceGroup, series_end
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _SEED = 7
@@ -159,7 +157,7 @@ class Stored:
         """Time of its first evaluation."""
         return _MONDAY + timedelta(days=self.reports)
 
-    def make(self) -> tuple[Population, list[JudgedReport]]:
+    def make(self) -> tuple[DeviceGroup, list[JudgedReport]]:
         """Store it; reports of one gpu in a hundred, for another time."""
         database = open_database(self.url, statement_timeout_ms=0)
         fleet = fleet_reports(self.gpus, self.roofs, self.reports)
@@ -209,7 +207,7 @@ def _elsewhere(task: Callable[[], _Result]) -> _Result:
         return process.submit(task).result()
 
 
-def _report_anew(database: Database, population: Population, few: Sequence[JudgedReport], at: datetime) -> None:
+def _report_anew(database: Database, population: DeviceGroup, few: Sequence[JudgedReport], at: datetime) -> None:
     """Have some gpus report once more."""
     with database.reading() as session:
         rows = {row.identity: row.id for row in session.execute(select(Gpu.identity, Gpu.id))}

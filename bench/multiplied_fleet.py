@@ -27,10 +27,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.document_months import make_months, month_of
-from fleetridge_server.store.models import Base
-from fleetridge_server.store.table_copy import set_sequence
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.document_months import make_months, month_of
+from fleetridge_server.db.tables import Base
+from fleetridge_server.ops.copy import set_sequence
 
 # As the simulator names and places them.
 _GPUS_PER_NODE = 8

@@ -31,13 +31,13 @@ from stored_fleet import store_fleet
 
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.app import create_app
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.pages import alerts, compare, device, fleet, gpu, nodes
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.schema import migrate
+from fleetridge_server.db.tables import Gpu
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.intake.hardware import refresh_measured_at
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.coverage import renew_measured_at
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.models import Gpu
-from fleetridge_server.store.schema import migrate
+from fleetridge_server.web import alerts, compare, device, fleet, gpu, nodes
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -99,7 +99,7 @@ def _filled(url: str, gpus: int) -> dict[str, str]:
     population = store_fleet(database, f"Simulated {gpus}", fleet_reports(gpus, _ROOFS, _REPORTS))
     for chunk in _chunks(database):
         with database.writing() as session:
-            renew_measured_at(session, chunk)
+            refresh_measured_at(session, chunk)
     database.analyze()
     as_of = _MONDAY + timedelta(days=_REPORTS)
     Evaluator(database, now=lambda: as_of).evaluate_now(population)

@@ -31,9 +31,9 @@ from server_load import fill
 from server_process import Evaluating, running
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.schema import migrate
-from fleetridge_server.store.verdict_models import StoredEvaluation
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.schema import migrate
+from fleetridge_server.db.verdict_tables import StoredEvaluation
 from support.processes import children_of
 
 _PAGES = ("/?cluster=simulated", "/ui/devices/h200?cluster=simulated", "/devices/h200/ridge?cluster=simulated")

@@ -35,7 +35,7 @@ from server_load import fill
 from server_process import Evaluating, Server, running, spent_s
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.store.schema import migrate
+from fleetridge_server.db.schema import migrate
 from support.databases import PostgresDatabases
 from support.postgres import own_server
 

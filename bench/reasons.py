@@ -22,13 +22,13 @@ from pathlib import Path
 
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.simulated_fleet import BETA, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
-from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
-from fleetridge_server.verdict.evidence import JudgedReport, RoofReading
-from fleetridge_server.verdict.explanation import Explanation, explanations
-from fleetridge_server.verdict.histories import floors, gpu_drifts
-from fleetridge_server.verdict.members import by_gpu
-from fleetridge_server.verdict.remedies import ReasonCode
+from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
+from fleetridge_server.engine.evidence import JudgedReport, RoofReading
+from fleetridge_server.engine.explanation import Explanation, explanations
+from fleetridge_server.engine.remedies import ReasonCode
+from fleetridge_server.engine.upgrades import floors, gpu_drifts
+from fleetridge_server.engine.values import by_gpu
+from fleetridge_server.simulate.fleet import BETA, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _SEED = 7

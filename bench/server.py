@@ -36,7 +36,7 @@ from server_process import address_for_others, running, spent_s
 from server_steps import step_times_ms
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.store.schema import migrate
+from fleetridge_server.db.schema import migrate
 from support.databases import PostgresDatabases
 from support.postgres import own_server
 

@@ -27,12 +27,11 @@ from sqlalchemy import select
 from storage import full_report
 
 from fleetridge.identity import gpu_identity
-from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.simulating.plan import Ask, plan_of
-from fleetridge_server.simulating.silicon import silicon_of
-from fleetridge_server.simulating.wire import node_reports
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.models import Gpu, Node, Report
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.tables import Gpu, Node, Report
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.simulate.plan import Ask, plan_of, product_named
+from fleetridge_server.simulate.wire import node_reports
 
 GPUS_PER_NODE = 8
 
@@ -160,7 +159,7 @@ def _is_whole(node: str, gpus: Sequence[str]) -> bool:
 
 def full_reports(memory_bytes: int | None = None) -> list[dict[str, Any]]:
     """Full reports of the gpus of one node that does not exist; a gpu's memory is not known where none is given."""
-    silicon = silicon_of(DEVICE)
+    silicon = product_named(DEVICE)
     if silicon is None:
         raise SystemExit(f"the simulator has no {DEVICE} any more")
     plan = plan_of(Ask(silicon, GPUS_PER_NODE, 1, seed=1, noise=_NOISE, until=datetime.now(timezone.utc)), [])

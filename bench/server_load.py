@@ -15,12 +15,12 @@ from multiplied_fleet import add_documents, multiply
 from sqlalchemy import select
 from stored_fleet import store_fleet
 
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.simulated_fleet import Fault, FleetPlan, simulated_reports
-from fleetridge_server.store.coverage import renew_measured_at
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.models import Gpu
-from fleetridge_server.store.upserts import in_chunks
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.db.tables import Gpu
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.intake.hardware import refresh_measured_at
+from fleetridge_server.simulate.fleet import Fault, FleetPlan, simulated_reports
 
 DEVICE = "H200"
 
@@ -63,5 +63,5 @@ def _measured(database: Database) -> str:
         rows = session.execute(select(Gpu.id, Gpu.identity).order_by(Gpu.id)).all()
     for chunk in in_chunks([row.id for row in rows], _GPUS_AT_ONCE):
         with database.writing() as session:
-            renew_measured_at(session, chunk)
+            refresh_measured_at(session, chunk)
     return str(rows[len(rows) // 2].identity)

@@ -19,12 +19,12 @@ from typing import Literal
 import psycopg
 from processes import cpu_s, own_cpu_s, parent_of
 
-from fleetridge_server.evaluating.evaluation_process import EvaluationProcess
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluation.series import last_evaluations
-from fleetridge_server.serving import serve
+from fleetridge_server.db.database import open_database
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.evaluation.process import EvaluationProcess
+from fleetridge_server.serve import serve
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import open_database
+from fleetridge_server.verdicts.series import last_evaluations
 
 Evaluating = Literal["never", "as due", "always", "always, in a thread"]
 

@@ -13,12 +13,11 @@ from pydantic_core import to_json
 
 from fleetridge import strict_json
 from fleetridge.report import Report
-from fleetridge_server.ingest import intake
-from fleetridge_server.ingest.body import inflated
-from fleetridge_server.ingest.content_hash import content_sha256
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.upserts import in_chunks
-from fleetridge_server.store.writing import Posted, write_calls
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.intake import examine
+from fleetridge_server.intake.body import content_sha256, inflated
+from fleetridge_server.intake.store import PostedCall, write_calls
 
 # As many calls as a worker takes at most, and finds when twice as many clients post to two of them.
 _TOGETHER = 8
@@ -30,18 +29,18 @@ def step_times_ms(url: str, calls: Sequence[bytes]) -> dict[str, float]:
     """Milliseconds of processor time in each step of taking a report, from compressed calls that are new."""
     spent: dict[str, float] = defaultdict(float)
     reports = 0
-    posted: list[Posted] = []
+    posted: list[PostedCall] = []
     database = open_database(url)
     for call in calls:
         with _timed(spent, "inflate"):
             text = inflated(call, "gzip")
         with _timed(spent, "parse"):
             value = strict_json.parse(text)
-        assert intake.is_envelope(value)  # noqa: S101 # of the bench
+        assert examine.is_envelope(value)  # noqa: S101 # of the bench
         items: Any = value["reports"]
         now = datetime.now(timezone.utc)
         with _timed(spent, "examine"):
-            examined = [intake.examined(item, sent_at=None, received_at=now) for item in items]
+            examined = [examine.examined(item, sent_at=None, received_at=now) for item in items]
         for item in items:
             with _timed(spent, "of it validate"):
                 report = Report.model_validate(item)
@@ -50,8 +49,8 @@ def step_times_ms(url: str, calls: Sequence[bytes]) -> dict[str, float]:
             with _timed(spent, "write out"):
                 text = to_json(item)
             with _timed(spent, "compress"):
-                intake.packed(text)
-        posted.append(Posted([item for item in examined if isinstance(item, intake.Accepted)]))
+                examine.packed(text)
+        posted.append(PostedCall([item for item in examined if isinstance(item, examine.Accepted)]))
         reports += len(items)
     write_calls(database, posted[:_TOGETHER])  # statements are put together, and pages read, the first time only
     posted = posted[_TOGETHER:]

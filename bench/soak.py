@@ -34,7 +34,7 @@ sys.path.append(
 import psycopg
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.store.schema import check_drift, migrate
+from fleetridge_server.db.schema import check_drift, migrate
 from support.database_proxy import DatabaseProxy, database_proxy
 from support.databases import Databases, PostgresDatabases, SqliteDatabases
 from support.load import Kept, Load, kept, load

@@ -29,17 +29,15 @@ from sqlalchemy import make_url, select, text
 from fleetridge.report import GemmPoint, Report
 from fleetridge.roofline import gemm_flops
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.simulating.plan import Ask, Plan, plan_of
-from fleetridge_server.simulating.silicon import silicon_of
-from fleetridge_server.simulating.wire import node_reports
-from fleetridge_server.store.all_tables import METADATA
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.schema import migrate
-from fleetridge_server.store.writing import write_reports
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.schema import METADATA, migrate
+from fleetridge_server.db.tables import Device
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.intake.examine import Accepted, examined
+from fleetridge_server.intake.store import write_reports
+from fleetridge_server.simulate.plan import Ask, Plan, plan_of, product_named
+from fleetridge_server.simulate.wire import node_reports
+from fleetridge_server.verdicts.series import DeviceGroup
 from support.databases import PostgresDatabases
 from support.postgres import own_server
 
@@ -136,7 +134,7 @@ def _postgres(url: str | None) -> Iterator[str]:
 
 
 def _measured(name: str, database: Database, options: argparse.Namespace) -> Stored:
-    silicon = silicon_of("H200")
+    silicon = product_named("H200")
     if silicon is None:
         raise SystemExit("the simulator has no H200 any more")
     plan = plan_of(Ask(silicon, options.gpus, options.days, seed=1, noise=0.005, until=_UNTIL), [])
@@ -201,7 +199,7 @@ def _accepted(report: Report) -> Accepted:
 
 def _evaluate(database: Database) -> None:
     with database.reading() as session:
-        population = Population(session.scalars(select(Device.id)).one(), simulated=True)
+        population = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
     Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
 
 

@@ -15,26 +15,26 @@ from uuid import UUID, uuid5
 from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
-from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Base, Device
-from fleetridge_server.store.table_copy import set_sequence
-from fleetridge_server.verdict.evidence import Health, JudgedReport
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.tables import Base, Device
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.engine.evidence import GpuHealth, JudgedReport
+from fleetridge_server.ops.copy import set_sequence
+from fleetridge_server.verdicts.series import DeviceGroup
 
 _NAMESPACE = UUID("6f1f6f4e-56a1-4f36-9a0e-1d6f5d0b7a10")
 _ROWS_AT_ONCE = 5000
 
-_HEALTH = tuple(Health.__dataclass_fields__)
+_HEALTH = tuple(GpuHealth.__dataclass_fields__)
 
 
-def store_fleet(database: Database, device: str, reports: Iterable[JudgedReport]) -> Population:
+def store_fleet(database: Database, device: str, reports: Iterable[JudgedReport]) -> DeviceGroup:
     """Write the reports of a fleet's gpus, which come gpu by gpu, oldest first."""
     with database.writing() as session:
         stored = Device(name=device, slug=device.lower().replace(" ", "-"))
         session.add(stored)
         session.flush()
-        population = Population(stored.id, simulated=True)
+        population = DeviceGroup(stored.id, simulated=True)
     nodes: dict[str, int] = {}
     numbered = enumerate(itertools.groupby(reports, key=lambda report: report.gpu_id), start=1)
     while batch := [(row, list(own)) for row, (_, own) in itertools.islice(numbered, _ROWS_AT_ONCE)]:
@@ -47,7 +47,7 @@ def store_fleet(database: Database, device: str, reports: Iterable[JudgedReport]
 
 
 def add_reports(
-    database: Database, population: Population, reports: Sequence[JudgedReport], gpu_rows: Sequence[int]
+    database: Database, population: DeviceGroup, reports: Sequence[JudgedReport], gpu_rows: Sequence[int]
 ) -> None:
     """Write one more report for some gpus, by their rows, and make them due."""
     with database.writing() as session:
@@ -60,7 +60,7 @@ def add_reports(
 
 
 def _store(
-    session: Session, batch: Sequence[tuple[int, list[JudgedReport]]], nodes: dict[str, int], population: Population
+    session: Session, batch: Sequence[tuple[int, list[JudgedReport]]], nodes: dict[str, int], population: DeviceGroup
 ) -> None:
     new = {own[-1].node.name for _, own in batch if own[-1].node is not None} - nodes.keys()
     numbers = {name: len(nodes) + place for place, name in enumerate(sorted(new), start=1)}

@@ -27,12 +27,12 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # surveys as judged reports
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.simulated_fleet import Fault, FleetPlan, gpu_id, simulated_reports
-from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
-from fleetridge_server.verdict.evidence import JudgedReport
-from fleetridge_server.verdict.histories import floors, gpu_drifts
-from fleetridge_server.verdict.members import by_gpu
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
+from fleetridge_server.engine.evidence import JudgedReport
+from fleetridge_server.engine.upgrades import floors, gpu_drifts
+from fleetridge_server.engine.values import by_gpu
+from fleetridge_server.simulate.fleet import Fault, FleetPlan, gpu_id, simulated_reports
 from support.csv_reports import csv_fleet, csv_gpu_id
 
 _CONDITIONS = Conditions(None, None, None, None, None, None, None)

@@ -1,7 +1,7 @@
 """
 Environment in which Alembic runs the revisions.
 
-`fleetridge_server.store.schema` opens the transaction, holds the lock and hands the connection over, so that no
+`fleetridge_server.db.schema` opens the transaction, holds the lock and hands the connection over, so that no
 alembic.ini is needed. Its `draft_revision` writes the next one.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from fleetridge_server.store.all_tables import METADATA, REVISION_TABLE, is_month
+from fleetridge_server.db.schema import METADATA, REVISION_TABLE, is_month
 
 
 def run(connection: Connection) -> None:

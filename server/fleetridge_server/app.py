@@ -1,4 +1,4 @@
-"""The web application: what is opened when it starts, and which routes it has."""
+"""The application: routes, middleware and tasks, put together from the settings."""
 
 from __future__ import annotations
 
@@ -7,51 +7,47 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 
 import anyio
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
 import fleetridge
-from fleetridge_server.access.answer_headers import AnswerHeaders
-from fleetridge_server.access.guard import FAILURES, DoorRules, Guard
-from fleetridge_server.access.known_tokens import KnownTokens
-from fleetridge_server.access.open_server import is_loopback
-from fleetridge_server.access.permission import require_scope
-from fleetridge_server.access.rates import Buckets, Rate
-from fleetridge_server.access.request_watch import RequestWatch
-from fleetridge_server.access.uses import Uses, writing_uses
-from fleetridge_server.api import (
-    alerts,
-    comparisons,
-    description,
-    devices,
-    fleet,
-    gpus,
-    health,
-    marks,
-    metrics,
-    nodes,
-    reports,
-    workloads,
-)
-from fleetridge_server.api.description import install_description, operation_id
-from fleetridge_server.api.head import HeadAsGet
+from fleetridge_server.api import alerts as alert_routes
+from fleetridge_server.api import comparisons, devices, gpus, reports, service, workloads
+from fleetridge_server.api import fleet as fleet_routes
+from fleetridge_server.api import nodes as node_routes
+from fleetridge_server.api.service import install_description, operation_id
+from fleetridge_server.auth.permissions import require_scope
+from fleetridge_server.auth.token_cache import KnownTokens, TokenUsage, writing_token_usage
 from fleetridge_server.background import Task, in_background
-from fleetridge_server.evaluating.evaluation_process import EvaluationProcess
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluating.schedule import Evaluate, Schedule, evaluation_task
-from fleetridge_server.ingest.body import WaitingBodies
-from fleetridge_server.keeping.daily import Daily, daily_task
-from fleetridge_server.notifying.notifier import notification_task
-from fleetridge_server.notifying.target import Target, target_of
-from fleetridge_server.own_metrics import OwnMetrics
-from fleetridge_server.pages.problem_pages import ProblemPages
-from fleetridge_server.pages.routes import ROUTERS as PAGES
-from fleetridge_server.problems import install_handlers
-from fleetridge_server.receiving.queue import working
-from fleetridge_server.receiving.workers import ThisProcess, Worker, WorkerProcess
+from fleetridge_server.db.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
+from fleetridge_server.db.schema import check_schema
+from fleetridge_server.db.troubles import DATABASE_TROUBLES
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.evaluation.process import EvaluationProcess
+from fleetridge_server.evaluation.schedule import Evaluate, Schedule, evaluation_task
+from fleetridge_server.http.guard import FAILURES, AuthSettings, Guard, is_loopback
+from fleetridge_server.http.limits import Buckets, CallRate
+from fleetridge_server.http.middleware import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
+from fleetridge_server.intake.body import WaitingBodies
+from fleetridge_server.intake.queue import ThisProcess, Worker, WorkerProcess, working
+from fleetridge_server.notify.webhook import Target, notification_task, target_of
+from fleetridge_server.ops.retention import Daily, daily_task
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
-from fleetridge_server.store.schema import check_schema
-from fleetridge_server.store.trouble import DATABASE_TROUBLES
+from fleetridge_server.telemetry.metrics import OwnMetrics
+from fleetridge_server.web import alerts, api_docs, compare, device, fleet, gpu, nodes, rendering, sign_in
+from fleetridge_server.web.sign_in import ProblemPages
+
+PAGE_ROUTERS: tuple[APIRouter, ...] = (
+    rendering.router,
+    fleet.router,
+    compare.router,  # before the device, whose address takes everything that follows
+    device.router,
+    gpu.router,
+    nodes.router,
+    alerts.router,
+    api_docs.router,
+    sign_in.router,
+)
+
 
 _DESCRIPTION = "Keeps the rooflines of a fleet's GPUs and says which one is slower than its peers."
 
@@ -85,7 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
                 in_background(_tasks(settings, database, own_metrics, target, evaluate)),
             ):
                 async with (
-                    writing_uses(app.state.uses),
+                    writing_token_usage(app.state.uses),
                     working(_workers(settings, database)) as app.state.report_queue,
                 ):
                     yield
@@ -120,7 +116,7 @@ def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
     app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
     app.state.writers = anyio.CapacityLimiter(WRITE_THREADS)
     app.state.known_tokens = KnownTokens(database, time.monotonic)
-    app.state.uses = Uses(database, app.state.writers)
+    app.state.uses = TokenUsage(database, app.state.writers)
     app.state.waiting_bodies = WaitingBodies()
     app.state.sign_ins = Buckets(FAILURES, time.monotonic)
     app.state.is_https = settings.url_for_people.startswith("https:")
@@ -139,29 +135,26 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
 
 def _add_routes(app: FastAPI) -> None:
     for room in (
-        description,
-        health,
-        metrics,
+        service,
         reports,
-        fleet,
+        fleet_routes,
         devices,
         comparisons,
         workloads,
         gpus,
-        nodes,
-        alerts,
-        marks,
+        node_routes,
+        alert_routes,
     ):
         app.include_router(room.router)
-    for router in PAGES:
+    for router in PAGE_ROUTERS:
         app.include_router(router)
 
 
-def _door_rules(settings: Settings) -> DoorRules:
-    return DoorRules(
+def _door_rules(settings: Settings) -> AuthSettings:
+    return AuthSettings(
         is_loopback=is_loopback(settings.host),
         trust_network=settings.trust_network,
-        calls=Rate(settings.calls_per_s, settings.calls_at_once),
+        calls=CallRate(settings.calls_per_s, settings.calls_at_once),
     )
 
 

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, get_args
 
 import fleetridge
 from fleetridge.report.identity import DEFAULT_CLUSTER
-from fleetridge_server.access.cli import add_token_command
-from fleetridge_server.access.log_lines import LogFormat, is_logged_as_json, logs_to
-from fleetridge_server.evaluating.cli import add_evaluate
-from fleetridge_server.expecting.cli import add_inventory
-from fleetridge_server.importing.csv_rows import COLUMNS
-from fleetridge_server.keeping.cli import add_keeping
-from fleetridge_server.simulating.cli import add_simulate
+from fleetridge_server.commands.evaluate import add_evaluate
+from fleetridge_server.commands.inventory import add_inventory
+from fleetridge_server.commands.maintenance import add_keeping
+from fleetridge_server.commands.simulate import add_simulate
+from fleetridge_server.commands.token import add_token_command
+from fleetridge_server.csv_import.reports import COLUMNS
+from fleetridge_server.telemetry.logs import LogFormat, is_logged_as_json, logs_to
 
 if TYPE_CHECKING:
-    from fleetridge_server.importing.csv_import import Tally
-    from fleetridge_server.importing.csv_lines import BadRow
+    from fleetridge_server.csv_import.lines import BadRow
+    from fleetridge_server.csv_import.reports import Tally
     from fleetridge_server.settings import Settings
+
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -60,7 +61,7 @@ def _carried_out(options: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        from fleetridge_server.failures import failure_of
+        from fleetridge_server.commands.failures import failure_of
 
         failure = failure_of(error, database_url)
         if failure is None:
@@ -131,7 +132,7 @@ def _cluster(name: str) -> str:
     from pydantic import ValidationError
 
     from fleetridge.report.identity import Node
-    from fleetridge_server.field_errors import problem_of
+    from fleetridge_server.problems import problem_of
 
     try:
         return Node(cluster=name).cluster
@@ -153,9 +154,9 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _serve(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.serving import require_safe_host, serve
-    from fleetridge_server.store import schema
-    from fleetridge_server.store.file_lock import sole_server
+    from fleetridge_server.db import schema
+    from fleetridge_server.db.locks import sole_server
+    from fleetridge_server.serve import require_safe_host, serve
 
     with sole_server(settings.database_url):
         if options.migrate:
@@ -168,8 +169,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _migrate(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.store import schema
-    from fleetridge_server.store.database import shown_url
+    from fleetridge_server.db import schema
+    from fleetridge_server.db.database import shown_url
 
     if options.to is None:
         schema.migrate(settings.database_url)
@@ -183,9 +184,9 @@ def _migrate(options: argparse.Namespace, settings: Settings) -> int:
 def _import(options: argparse.Namespace, settings: Settings) -> int:
     from sqlalchemy.exc import DBAPIError
 
-    from fleetridge_server.importing.csv_import import Import
-    from fleetridge_server.store.database import open_database
-    from fleetridge_server.store.writing import LostRaceError
+    from fleetridge_server.csv_import.reports import Import
+    from fleetridge_server.db.database import open_database
+    from fleetridge_server.intake.store import LostRaceError
 
     _require_schema(settings)
     database = open_database(settings.database_url)
@@ -212,8 +213,8 @@ def _told(tally: Tally) -> str:
 
 
 def _has_token(settings: Settings) -> bool:
-    from fleetridge_server.store.database import open_database
-    from fleetridge_server.store.tokens import is_any_token
+    from fleetridge_server.auth.tokens import is_any_token
+    from fleetridge_server.db.database import open_database
 
     database = open_database(settings.database_url)
     try:
@@ -224,8 +225,8 @@ def _has_token(settings: Settings) -> bool:
 
 
 def _require_schema(settings: Settings) -> None:
-    from fleetridge_server.store.database import open_database
-    from fleetridge_server.store.schema import check_schema
+    from fleetridge_server.db.database import open_database
+    from fleetridge_server.db.schema import check_schema
 
     database = open_database(settings.database_url)
     try:
@@ -235,13 +236,13 @@ def _require_schema(settings: Settings) -> None:
 
 
 def _require_rights(settings: Settings) -> None:
-    from fleetridge_server.store.database import open_database
-    from fleetridge_server.store.rights import check_rights, told_of_owner
+    from fleetridge_server.db.database import open_database
+    from fleetridge_server.db.schema import check_rights, ownership_warning
 
     database = open_database(settings.database_url)
     try:
         check_rights(database.engine)
-        lacking = told_of_owner(database.engine)
+        lacking = ownership_warning(database.engine)
     finally:
         database.close()
     if lacking is not None:

@@ -1,4 +1,6 @@
 """
+Problems: what was wrong with a request, in one shape, with the field it is in.
+
 Errors as callers see them: one shape for all, RFC 9457 problem details.
 
     {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
@@ -12,20 +14,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel
-from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
-from fleetridge_server.access.answer_headers import common_headers
-from fleetridge_server.access.request_id import current_request_id
-from fleetridge_server.field_errors import MAX_ERRORS, FieldError, problem_of, shortened
-from fleetridge_server.store.trouble import DATABASE_TROUBLES, trouble
+from fleetridge_server.db.troubles import trouble
+
+# Enough to see what is wrong with a request; one of a broken program may have thousands of faults.
+MAX_ERRORS = 20
+
+# A field's name and a rejected value are the sender's, so that they can have any length.
+_MAX_FIELD_CHARACTERS = 200
+_MAX_PROBLEM_CHARACTERS = 400
+
+
+def shortened(text: str, characters: int) -> str:
+    """Text with its end cut off where it is longer than allowed; the cut shows."""
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
+class FieldError(BaseModel):
+    """One fault of a request, and the field it is in (empty where the request as a whole is meant)."""
+
+    field: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_FIELD_CHARACTERS))]
+    problem: Annotated[str, AfterValidator(partial(shortened, characters=_MAX_PROBLEM_CHARACTERS))]
+
+
+def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a mapping
+    """One of pydantic's faults in words."""
+    if fault["type"] == "model_type":
+        return "not an object with fields"
+    if fault["type"] == "tuple_type":
+        return "not a list"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -34,8 +56,6 @@ RETRY_AFTER_S = 5
 
 _MAX_DETAIL_CHARACTERS = 2000
 
-_CODES = {404: "not_found", 405: "method_not_allowed", 408: "body_timeout", 413: "body_too_large"}
-_TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
 
 _log = logging.getLogger(__name__)
 
@@ -93,23 +113,6 @@ def unavailable(code: str, title: str, detail: str) -> ProblemError:
     return ProblemError(503, code, title, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
-def install_handlers(app: FastAPI) -> None:
-    """Give every error of an app its one shape."""
-    app.add_exception_handler(ProblemError, _on_problem)
-    app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(HTTPException, _on_http_error)
-    for trouble_of_database in DATABASE_TROUBLES:
-        app.add_exception_handler(trouble_of_database, _on_database_error)
-    app.add_exception_handler(Exception, _on_unexpected)
-
-
-def answer_to(error: ProblemError) -> JSONResponse:
-    """Answer that tells a problem."""
-    problem = error.problem.model_copy(update={"request_id": current_request_id()})
-    content = {**problem.model_dump(mode="json"), **error.members}
-    return JSONResponse(content, error.problem.status, headers=error.headers, media_type=MEDIA_TYPE)
-
-
 def of_database(error: Exception) -> ProblemError | None:
     """Problem 503 for what stands between us and the database; None for an error of our own."""
     detail = trouble(error)
@@ -119,58 +122,7 @@ def of_database(error: Exception) -> ProblemError | None:
     return unavailable("database_unavailable", "The database does not answer just now", detail)
 
 
-async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)  # noqa: S101 # what it is registered for
-    return answer_to(error)
-
-
-async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
-    told = error.errors()[:MAX_ERRORS]
-    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
-    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
-
-
-async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 # what it is registered for
-    if isinstance(error.__cause__, UnicodeDecodeError):
-        detail = "the body is not JSON in UTF-8"
-        return answer_to(ProblemError(422, "not_json", "The body is not JSON", detail))
-    status = error.status_code
-    headers = {"Allow": _methods_at(request)} if status == HTTPStatus.METHOD_NOT_ALLOWED else error.headers
-    title = _TITLES.get(status, HTTPStatus(status).phrase)
-    detail = f"{title}; /openapi.json lists what there is" if status in _TITLES else str(error.detail)
-    return answer_to(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=headers))
-
-
-def _methods_at(request: Request) -> str:
-    """Methods that an address takes; it can have several routes, of which the framework names the first one's."""
-    routes, scope = request.app.router.routes, request.scope
-    taken = [
-        method
-        for method in ("GET", "POST", "DELETE")
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
-    return ", ".join([*taken, "HEAD"] if "GET" in taken else taken)
-
-
-async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
-    problem = of_database(error)
-    if problem is None:
-        raise error
-    return answer_to(problem)
-
-
 def unexpected() -> ProblemError:
     """Problem 500: an error of our own, of whose inside nobody is told."""
     detail = "the server met an error of its own; its log has the particulars under the request's id"
     return ProblemError(500, "internal_error", "Internal error", detail)
-
-
-async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
-    # This answer goes out by a way of the framework's own, past whatever adds headers to the others.
-    headers = {name.decode(): value.decode() for name, value in common_headers()}
-    problem = unexpected()
-    problem.headers.update(headers)
-    return answer_to(problem)

@@ -13,9 +13,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fleetridge_server.access.log_lines import LogFormat
-from fleetridge_server.evaluating.schedule import EVERY
-from fleetridge_server.store.database import DEFAULT_URL
+from fleetridge_server.db.database import DEFAULT_URL
+from fleetridge_server.telemetry.logs import LogFormat
+
+# Time alone makes gpus stale and ends marks.
+EVALUATE_EVERY = timedelta(hours=1)
+
 
 ENV_PREFIX = "FLEETRIDGE_SERVER_"
 
@@ -122,7 +125,9 @@ class Settings(BaseSettings):
         description="Say so in a process of its own, started when it is needed, so that pages do not wait.",
     )
     evaluate_every: Duration = Field(
-        EVERY, ge=timedelta(minutes=1), description="Longest time between two evaluations of a device, as in PT1H."
+        EVALUATE_EVERY,
+        ge=timedelta(minutes=1),
+        description="Longest time between two evaluations of a device, as in PT1H.",
     )
     measured_every: Duration | None = Field(
         None, gt=timedelta(0), description="How often each gpu should be measured, as in P1D; by default nobody says."

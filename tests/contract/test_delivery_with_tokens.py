@@ -12,9 +12,9 @@ from sqlalchemy import select
 from fleetridge_agent.deliver.client import Client, Delivery
 from fleetridge_agent.deliver.server import server_at
 from fleetridge_agent.deliver.spool import Outgoing
-from fleetridge_server.store.database import Database, open_database
-from fleetridge_server.store.models import Report
-from fleetridge_server.store.tokens import revoke_token
+from fleetridge_server.auth.tokens import revoke_token
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.tables import Report
 from support.databases import Databases
 from support.reports import make_report
 from support.server_process import server_process

@@ -7,8 +7,9 @@ import pytest
 from fleetridge_agent.device.product import Product
 from fleetridge_agent.protocol import LARGEST_BUFFER_BYTES
 from fleetridge_agent.sweep.shapes import reference_gemm
-from fleetridge_server.simulating import wire
-from fleetridge_server.simulating.silicon import PRODUCTS, Silicon
+from fleetridge_server.simulate import wire
+from fleetridge_server.simulate.plan import PRODUCTS
+from fleetridge_server.simulate.plan import Product as Silicon
 
 
 @pytest.mark.parametrize("silicon", PRODUCTS.values(), ids=PRODUCTS)

@@ -19,7 +19,7 @@ from fleetridge_agent.config import options
 from fleetridge_agent.config.settings import Source
 from fleetridge_agent.config.variables import known_variables, unknown_variables
 from fleetridge_server import cli as server_cli
-from fleetridge_server.serving import require_safe_host
+from fleetridge_server.serve import require_safe_host
 from fleetridge_server.settings import ENV_PREFIX, Settings
 from support.deployment import AGENT, DEPLOY, SERVER, command_lines, env_file, environments, texts
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleetridge_server.store import schema
-from fleetridge_server.store.schema import migrate, move
+from fleetridge_server.db import schema
+from fleetridge_server.db.schema import migrate, move
 from support.app_client import app_client
 from support.evaluated import SLOW, SOUND, evaluate, runs
 from support.fleet import post, read

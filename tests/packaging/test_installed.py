@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROW = "Tesla V100-SXM2-16GB,,GPU-1,,2020-06-02T17:27:42Z,float32,13.5673,,1350,73,296.79"
-DOWN = "import os; from fleetridge_server.store import schema; schema.downgrade(os.environ['DATABASE_URL'], 'base')"
-CHECK = "import os; from fleetridge_server.store import schema; schema.check_drift(os.environ['DATABASE_URL'])"
+DOWN = "import os; from fleetridge_server.db import schema; schema.downgrade(os.environ['DATABASE_URL'], 'base')"
+CHECK = "import os; from fleetridge_server.db import schema; schema.check_drift(os.environ['DATABASE_URL'])"
 
 
 def run(command: Path, *arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fleetridge_server.store.database import Database, open_database
+from fleetridge_server.db.database import Database, open_database
 from support.app_client import AppClient, app_client
 from support.evaluated import SLOW, SOUND, runs
 from support.evaluations import Fleet

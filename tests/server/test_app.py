@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from anyio.from_thread import start_blocking_portal
 
 from fleetridge_server.app import create_app
-from fleetridge_server.evaluating import schedule
+from fleetridge_server.db.database import open_database
+from fleetridge_server.evaluation import schedule
 from fleetridge_server.settings import Settings
-from fleetridge_server.store.database import open_database
 from support.evaluations import HOUR, NOON, Fleet, a_fleet
 from support.patience import PATIENCE_S
 

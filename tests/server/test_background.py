@@ -9,7 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from fleetridge_server import background
 from fleetridge_server.background import Task, in_background
-from fleetridge_server.store.data_file import DataFileError
+from fleetridge_server.db.troubles import DataFileError
 from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ import pytest
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from fleetridge_server.pages.routes import ROUTERS
-from fleetridge_server.store.inventory import ExpectedGpu
+from fleetridge_server.app import PAGE_ROUTERS
+from fleetridge_server.fleet.expected import ExpectedGpu
 from support.app_client import AppClient, app_client
 from support.databases import PostgresDatabases, SqliteDatabases
 from support.described_api import described
@@ -112,7 +112,7 @@ def test_every_parameter_has_a_value_to_be_asked_for() -> None:
 @cache
 def parameters() -> dict[str, list[str]]:
     """Addresses that can be read, of the API and of pages, with their parameters; a page takes any, or refuses it."""
-    pages = [copy.copy(route) for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    pages = [copy.copy(route) for router in PAGE_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     for page in pages:
         page.include_in_schema = True
     of_pages = get_openapi(title="pages", version="1", routes=pages)["paths"]

@@ -10,16 +10,16 @@ from sqlalchemy import func, select, text
 
 import fleetridge
 from fleetridge_server import cli
-from fleetridge_server.store import schema
-from fleetridge_server.store.models import Report
-from fleetridge_server.store.schema import check_drift
+from fleetridge_server.db import schema
+from fleetridge_server.db.schema import check_drift
+from fleetridge_server.db.tables import Report
 from support.csv_fleet import HEADER, survey
 from support.revisions import make_unreleased, with_next_revision
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
 
 ROW = "Tesla V100-SXM2-16GB,,GPU-1,,2020-06-02T17:27:42Z,float32,13.5673,,1350,73,296.79"
 

@@ -11,8 +11,8 @@ from fastapi import FastAPI, Query
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from fleetridge_server.field_errors import MAX_ERRORS, FieldError
-from fleetridge_server.problems import ProblemError, install_handlers, unavailable, unexpected
+from fleetridge_server.http.middleware import install_handlers
+from fleetridge_server.problems import MAX_ERRORS, FieldError, ProblemError, unavailable, unexpected
 
 if TYPE_CHECKING:
     from support.app_client import AppClient

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from fleetridge_server.serving import ListenError, drain_time_s, listening, require_safe_host
+from fleetridge_server.serve import ListenError, drain_time_s, listening, require_safe_host
 from fleetridge_server.settings import Settings
 from support.patience import PATIENCE_S, patient_client, patient_get, patient_post
 from support.reports import make_report
@@ -101,7 +101,7 @@ def test_a_server_that_is_ready_keeps_the_collector_from_its_modules(database_ur
     """Looking at all of them takes a tenth of a second, in which nobody is answered."""
     program = (
         "import gc, os, signal\n"
-        "from fleetridge_server.serving import serve\n"
+        "from fleetridge_server.serve import serve\n"
         "from fleetridge_server.settings import Settings\n"
         "def end(address):\n"
         "    print(gc.get_freeze_count())\n"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.verdict_models import Alert
+from fleetridge_server.db.tables import Device
+from fleetridge_server.db.verdict_tables import Alert
 from support.times import NOW
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
 
 
 def open_alerts(database: Database, *gpus: str, **changes: Any) -> list[int]:

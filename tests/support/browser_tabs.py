@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleetridge_server.store.database import open_database
+from fleetridge_server.db.database import open_database
 from support.distributions import CHECKOUT
 from support.patience import patient_get
 from support.server_process import server_process

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
-from fleetridge_server.access.caller import ANYBODY, Caller
+from fleetridge_server.auth.permissions import ANYBODY, Caller
+from fleetridge_server.intake.take import Call, CallOutcome
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.receiving.call import Answer, Call
 from support.reports import make_report
 from support.times import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
 
 
 def a_call(body: Any, caller: Caller = ANYBODY, request_id: str | None = None) -> Call:
@@ -31,12 +31,12 @@ def of_gpus(*numbers: int) -> Call:
     return a_call({"reports": [make_report(gpu__uuid=f"GPU-{number}") for number in numbers]})
 
 
-def status_of(answer: Answer) -> int:
+def status_of(answer: CallOutcome) -> int:
     """Status of HTTP that a sender is told."""
     return answer.told.problem.status if isinstance(answer.told, ProblemError) else answer.told.status
 
 
-def told_by(answer: Answer) -> dict[str, Any]:
+def told_by(answer: CallOutcome) -> dict[str, Any]:
     """What a sender is told, as JSON values."""
     if isinstance(answer.told, ProblemError):
         return {**answer.told.problem.model_dump(mode="json"), **answer.told.members}
@@ -44,7 +44,7 @@ def told_by(answer: Answer) -> dict[str, Any]:
     return told
 
 
-def outcomes_of(answer: Answer) -> list[str]:
+def outcomes_of(answer: CallOutcome) -> list[str]:
     """What became of each report of a list."""
     return [result["outcome"] for result in told_by(answer)["results"]]
 

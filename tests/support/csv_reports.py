@@ -14,10 +14,10 @@ from itertools import count
 
 from fleetridge.identity import canonical_device_name, gpu_identity
 from fleetridge.report.roofs import RoofKey, RoofKind
-from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.importing.csv_lines import Header, RowError
-from fleetridge_server.importing.csv_rows import Row, header_of, row_of
-from fleetridge_server.verdict.evidence import JudgedReport, NodeName, RoofReading
+from fleetridge_server.csv_import.lines import Header, RowError
+from fleetridge_server.csv_import.reports import CsvRow, header_of, row_of
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.evidence import JudgedReport, NodeName, RoofReading
 
 CLUSTER = "file"
 
@@ -88,7 +88,7 @@ def csv_gpu_id(gpu: str | None, node: str | None, index: int | None) -> str | No
         return None
 
 
-def _row_or_none(line: str, header: Header) -> Row | None:
+def _row_or_none(line: str, header: Header) -> CsvRow | None:
     try:
         row = row_of(line, header)
     except RowError:
@@ -96,14 +96,14 @@ def _row_or_none(line: str, header: Header) -> Row | None:
     return None if csv_gpu_id(row.gpu, row.node, row.gpu_index) is None else row
 
 
-def _timed_by_order(rows: Iterable[Row]) -> Iterator[Row]:
+def _timed_by_order(rows: Iterable[CsvRow]) -> Iterator[CsvRow]:
     turns: dict[str | None, Iterator[int]] = defaultdict(count)
     for row in rows:
         turn = next(turns[csv_gpu_id(row.gpu, row.node, row.gpu_index)])
         yield row.model_copy(update={"measured_at": _UNTIMED_FROM + turn * _UNTIMED_STEP})
 
 
-def _report(report_id: str, gpu_id: str, row: Row, measured_at: datetime) -> JudgedReport:
+def _report(report_id: str, gpu_id: str, row: CsvRow, measured_at: datetime) -> JudgedReport:
     roofs: dict[RoofKey, RoofReading] = {}
     if row.pi_tflops is not None and row.dtype is not None:
         roofs[_key("compute", row.dtype)] = _reading(row.pi_tflops, row)
@@ -123,5 +123,5 @@ def _key(kind: RoofKind, dtype: str) -> RoofKey:
     return RoofKey(kind, dtype, None, None, "unspecified", "device", None)
 
 
-def _reading(value: float, row: Row) -> RoofReading:
+def _reading(value: float, row: CsvRow) -> RoofReading:
     return RoofReading(value, sm_clock_mhz=row.sm_clock_mhz, power_w=row.power_w, temperature_c=row.temperature_c)

@@ -127,6 +127,6 @@ def _sqlite_url(path: Path) -> str:
 
 
 def _migrate(url: str) -> None:
-    from fleetridge_server.store.schema import migrate  # noqa: PLC0415 # tests without a database need no server
+    from fleetridge_server.db.schema import migrate  # noqa: PLC0415 # tests without a database need no server
 
     migrate(url)

@@ -12,9 +12,9 @@ from uuid import UUID
 from sqlalchemy import delete
 
 from fleetridge.report.model import SCHEMA_VERSION
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.inventory import ExpectedGpu
-from fleetridge_server.store.models import Document
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.tables import Document
+from fleetridge_server.fleet.expected import ExpectedGpu
 from support.app_client import AppClient
 from support.describe_api import description
 from support.evaluated import SLOW, SOUND, evaluate, expect, gpu_id, runs

@@ -6,15 +6,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from xml.etree import ElementTree as ET
 
-from fleetridge_server.compare.stats import Distribution, distribution, median, percentiles
-from fleetridge_server.drawing.comparison import ComparedGroup, ComparedRoof, ComparisonChart, PairedChange
-from fleetridge_server.drawing.gpu import DrawnGpu
-from fleetridge_server.drawing.heatmap import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
-from fleetridge_server.drawing.history import HistoryChart, HistoryPanel, HistoryPoint
-from fleetridge_server.drawing.roofline import FleetRoof, GpuRoof, PublishedPi, RooflineChart, WorkloadMark
-from fleetridge_server.drawing.spread import of_quantiles, scaled
-from fleetridge_server.drawing.strip import GpuDeviation, Strip, StripChart
-from fleetridge_server.verdict.state import State
+from fleetridge_server.engine.state import State
+from fleetridge_server.engine.statistics import Distribution, distribution, median, percentiles
+from fleetridge_server.web.charts.comparison import ComparedGroup, ComparedRoof, ComparisonChart, PairedChange
+from fleetridge_server.web.charts.distribution import of_quantiles, scaled
+from fleetridge_server.web.charts.heatmap_layout import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
+from fleetridge_server.web.charts.history_panel import HistoryChart, HistoryPanel, HistoryPoint
+from fleetridge_server.web.charts.marks import DrawnGpu
+from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, PublishedPi, RooflineChart, WorkloadMark
+from fleetridge_server.web.charts.strip_marks import GpuDeviation, Strip, StripChart
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = datetime(2026, 3, 1, 6, tzinfo=timezone.utc)

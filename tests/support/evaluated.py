@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import select
 
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.inventory import ExpectedGpu, replace_inventory
-from fleetridge_server.store.models import Device
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.tables import Device
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.fleet.expected import ExpectedGpu, replace_inventory
+from fleetridge_server.verdicts.series import DeviceGroup
 from support.reports import compute_roof, make_report, memory_roof
 
 HOUR = timedelta(hours=1)
@@ -33,7 +33,7 @@ def evaluate(database_url: str, *, simulated: bool = False, at: datetime | None 
         with database.reading() as session:
             devices = session.scalars(select(Device.id)).all()
         for device_id in devices:
-            evaluator.evaluate_now(Population(device_id, simulated))
+            evaluator.evaluate_now(DeviceGroup(device_id, simulated))
 
 
 def expect(database_url: str, *entries: ExpectedGpu, cluster: str = "east") -> None:

@@ -9,17 +9,17 @@ from typing import Any
 
 from sqlalchemy import select
 
-from fleetridge_server.answer.evaluation_schemas import EvaluationBody
-from fleetridge_server.answer.verdict_schemas import GpuVerdict
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluation.read import current_evaluations, verdicts_of
-from fleetridge_server.evaluation.save import SavedEvaluation
-from fleetridge_server.ingest.intake import Accepted, examined
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.models import Device, Gpu
-from fleetridge_server.store.verdict_models import Alert, CurrentVerdict, StoredEvaluation, VerdictChange
-from fleetridge_server.store.writing import write_reports
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.tables import Device, Gpu
+from fleetridge_server.db.verdict_tables import Alert, CurrentVerdict, StoredEvaluation, VerdictChange
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.intake.examine import Accepted, examined
+from fleetridge_server.intake.store import write_reports
+from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody
+from fleetridge_server.verdicts.save import SavedEvaluation
+from fleetridge_server.verdicts.series import DeviceGroup
+from fleetridge_server.verdicts.stored import current_evaluations, verdicts_of
+from fleetridge_server.verdicts.verdict_shapes import GpuVerdict
 from support.reports import make_report
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=timezone.utc)
@@ -65,10 +65,10 @@ class Fleet:
         assert len(accepted) == len(items), [item for item in items if item not in accepted]
         assert set(write_reports(self.database, accepted)) <= {"created"}
 
-    def population(self, *, simulated: bool = False) -> Population:
+    def population(self, *, simulated: bool = False) -> DeviceGroup:
         """The only device there is."""
         with self.database.reading() as session:
-            return Population(session.scalars(select(Device.id)).one(), simulated)
+            return DeviceGroup(session.scalars(select(Device.id)).one(), simulated)
 
     def evaluate(self, at: datetime | None = None) -> SavedEvaluation:
         """Evaluate the only device as of a time, or as of now."""

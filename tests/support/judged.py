@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from fleetridge.report import RoofKey
-from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
-from fleetridge_server.verdict.evidence import Factors, JudgedReport, NodeName, RoofReading
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
+from fleetridge_server.engine.evidence import Factors, JudgedReport, NodeName, RoofReading
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

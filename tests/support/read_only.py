@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from fleetridge_server.store.inventory import ExpectedGpu
+    from fleetridge_server.fleet.expected import ExpectedGpu
     from support.databases import Databases
 
 _READS = {"GET", "HEAD", "OPTIONS"}

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from uuid import NAMESPACE_OID, uuid5
 
 from fleetridge.report import RoofKey
-from fleetridge_server.compare.cohort import Cohort, Conditions, GpuValue, Reading
+from fleetridge_server.engine.cohort import Cohort, Conditions, GpuValue, Reading
 
 START = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from fleetridge_server.store import schema
-from fleetridge_server.store.database import create_database_engine
+from fleetridge_server.db import schema
+from fleetridge_server.db.database import create_database_engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from fleetridge_server.access.scope import Scope
-from fleetridge_server.access.token_text import new_token, sha256_of
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.tokens import NewToken, add_token
+from fleetridge_server.auth.permissions import Scope
+from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
+from fleetridge_server.db.database import Database
 
 
 def make_token(

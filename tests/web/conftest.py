@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fleetridge_server.store.database import open_database
+from fleetridge_server.db.database import open_database
 from support.browser_tabs import CHROMIUM, Site, Tab, simulated, tab_of
 from support.tokens import make_token
 

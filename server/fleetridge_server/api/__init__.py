@@ -1,1 +1,1 @@
-"""Routes: each parses, calls and answers; what they answer with is made elsewhere."""
+"""Routes: each parses, asks and answers; what they answer with is made elsewhere."""

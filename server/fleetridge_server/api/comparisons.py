@@ -10,24 +10,24 @@ from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
 from fleetridge_server import text
-from fleetridge_server.answer.comparison_schemas import Comparison
-from fleetridge_server.answer.comparisons import roof_comparisons
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.evaluations import evaluation_for
-from fleetridge_server.api.naming import named, the_device
-from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.cohort import Cohort
-from fleetridge_server.compare.groups import grouped_cohorts
-from fleetridge_server.compare.location import GpuLocation
-from fleetridge_server.compare.ridge import Filter
-from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.evaluation.gpu_roofs import cohort_values, judged_cohorts
-from fleetridge_server.evaluation.read import EvaluationRef, columns_of, order_of
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.levels import labels_of_locations
-from fleetridge_server.store.locations import Where, gpu_rows_there, locations_of_device
-from fleetridge_server.verdict.evidence import FactorName
+from fleetridge_server.db.database import Database
+from fleetridge_server.engine.cohort import SIMULATED, Cohort, Span
+from fleetridge_server.engine.evidence import FactorName
+from fleetridge_server.engine.ridge import Filter
+from fleetridge_server.engine.upgrades import grouped_cohorts
+from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.locations import (
+    GpuLocation,
+    Where,
+    gpu_rows_there,
+    labels_of_locations,
+    locations_of_device,
+)
+from fleetridge_server.http.paging import MomentQuery, moment
+from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
+from fleetridge_server.responses.comparison import Comparison, roof_comparisons
+from fleetridge_server.responses.gpu_roofs import cohort_values, judged_cohorts
+from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
 

@@ -1,4 +1,4 @@
-"""Devices, and the main question: how fast the gpus of one are and which of them are slower than their peers."""
+"""`/devices` and the main question: the ridge of a device."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server import text
-from fleetridge_server.answer.device_schemas import DeviceList, DeviceRidge, DeviceSummary
-from fleetridge_server.answer.devices import gpu_row
-from fleetridge_server.answer.evaluated import evaluated_by, state_shown, verdict_shown
-from fleetridge_server.answer.evaluated_schemas import VerdictShown
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.figures import counted_devices
-from fleetridge_server.api.filters import VerdictFilter, states_of
 from fleetridge_server.api.gpu_lists import GpuList, ListedGpu, ListRequest, gpu_list
-from fleetridge_server.api.naming import named, the_device
-from fleetridge_server.api.negotiation import answered, documented, problems_of
-from fleetridge_server.api.paging import (
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.tables import Device
+from fleetridge_server.engine.cohort import SIMULATED, Span
+from fleetridge_server.engine.ridge import Filter
+from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.find import all_devices, device_names
+from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
+from fleetridge_server.http.paging import (
     PageQuery,
     Position,
     is_asked,
@@ -33,12 +31,59 @@ from fleetridge_server.api.paging import (
     page,
     position_after,
 )
-from fleetridge_server.compare.ridge import Filter
-from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.locations import DeviceCount, Where
-from fleetridge_server.store.lookup import device_names
+from fleetridge_server.http.parameters import (
+    OpenDatabase,
+    VerdictFilter,
+    answered,
+    documented,
+    named,
+    problems_of,
+    states_of,
+    the_device,
+)
+from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
+from fleetridge_server.responses.verdict import VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures
+from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at, verdict_counts
+
+
+def counted_devices(
+    session: Session, span: Span, cluster: str | None, *, asked: bool
+) -> tuple[list[DeviceCount], dict[int, EvaluationRef]]:
+    """
+    Devices that have gpus in a cluster (None for any), sorted by name, and the evaluations that answer for them.
+
+    Args:
+        session: to read in.
+        span: time and population.
+        cluster: only there.
+        asked: whether the time was asked for.
+    """
+    if asked:
+        counts = device_counts(session, span, Where(cluster))
+        found = {count.device.id: evaluation_for(session, count.device.id, span, explicit=True) for count in counts}
+        return counts, {device_id: ref for device_id, ref in found.items() if ref is not None}
+    devices = {device.id: device for device in all_devices(session)}
+    evaluations = evaluations_at(session, devices, span, explicit=False)
+    clusters = {device_id: _clusters(evaluations.get(device_id)) for device_id in devices}
+    counts = [_count(devices[device_id], own, cluster) for device_id, own in clusters.items() if own is not None]
+    waiting = [device_id for device_id, own in clusters.items() if own is None]
+    if waiting:
+        counts += device_counts(session, span, Where(cluster), device_ids=waiting)
+    there = sorted((count for count in counts if count.gpus), key=lambda count: count.device.name)
+    return there, evaluations
+
+
+def _clusters(ref: EvaluationRef | None) -> Sequence[ClusterFigures] | None:
+    return None if ref is None or ref.body.figures is None else ref.body.figures.clusters
+
+
+def _count(device: Device, clusters: Sequence[ClusterFigures], cluster: str | None) -> DeviceCount:
+    own = [found for found in clusters if cluster in (None, found.cluster)]
+    newest = [found.newest_report for found in own if found.newest_report is not None]
+    gpus, nodes = sum(found.gpus for found in own), sum(found.nodes for found in own)
+    return DeviceCount(device, gpus, nodes, max(newest, default=None))
+
 
 router = APIRouter(tags=["devices"])
 

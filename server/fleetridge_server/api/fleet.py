@@ -12,22 +12,20 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server import text
-from fleetridge_server.answer import fleet as fleet_answers
-from fleetridge_server.answer.alerts import alert_shown
-from fleetridge_server.answer.fleet_schemas import Changes, DeviceVerdicts, FleetAnswer
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.figures import counted_devices
-from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.evaluation.read import EvaluationRef, verdict_counts
-from fleetridge_server.store.coverage import MeasuredShare, measured_now, measured_share
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.fleet_changes import alert_changes, verdict_steps
-from fleetridge_server.store.fleet_nodes import FleetNode, nodes_with_gpus_in
-from fleetridge_server.store.locations import DeviceCount
-from fleetridge_server.store.lookup import is_storable, names_of_devices
-from fleetridge_server.verdict.evidence import NodeName
+from fleetridge_server.api.devices import counted_devices
+from fleetridge_server.db.database import Database
+from fleetridge_server.engine.cohort import SIMULATED, Span
+from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.fleet.changes import MeasuredShare, alert_changes, measured_now, measured_share, verdict_steps
+from fleetridge_server.fleet.find import is_storable, names_of_devices
+from fleetridge_server.fleet.locations import DeviceCount
+from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
+from fleetridge_server.http.paging import MomentQuery, moment
+from fleetridge_server.http.parameters import OpenDatabase, answered, documented
+from fleetridge_server.responses import fleet as fleet_answers
+from fleetridge_server.responses.alert import alert_shown
+from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer
+from fleetridge_server.verdicts.stored import EvaluationRef, verdict_counts
 
 router = APIRouter(tags=["fleet"])
 

@@ -10,24 +10,26 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from fleetridge_server.answer.figure_schemas import CohortFigures
-from fleetridge_server.answer.figures import filtered_figures
-from fleetridge_server.answer.schemas import FleetBandwidth, FleetRidge
-from fleetridge_server.api.evaluations import evaluation_for
-from fleetridge_server.api.paging import Position, page
-from fleetridge_server.compare.location import GpuLocation
-from fleetridge_server.compare.ridge import Filter, GpuRoofs, listed, measured_since
-from fleetridge_server.compare.span import Span
-from fleetridge_server.evaluation.gpu_roofs import (
+from fleetridge_server.db.tables import Device
+from fleetridge_server.engine.cohort import Span
+from fleetridge_server.engine.evidence import FactorName
+from fleetridge_server.engine.ridge import Filter, GpuRoofs, listed, measured_since
+from fleetridge_server.evaluation.figures import filtered_figures
+from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
+from fleetridge_server.fleet.reports import NamedReport, ReportReadings, newest_unjudged, readings_of
+from fleetridge_server.http.paging import Position, page
+from fleetridge_server.responses.gpu_roofs import (
     cohort_distributions,
     drawn_roofs,
     judged_cohorts,
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.evaluation.order import NOT_ACCUSED, FleetOrder, microseconds
-from fleetridge_server.evaluation.ranking import Losses, ranked, worst_losses
-from fleetridge_server.evaluation.read import (
+from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
+from fleetridge_server.verdicts.order import NOT_ACCUSED, FleetOrder, Losses, microseconds, ranked, worst_losses
+from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
+from fleetridge_server.verdicts.stored import (
     DatedVerdict,
     EvaluationRef,
     VerdictSummary,
@@ -37,11 +39,6 @@ from fleetridge_server.evaluation.read import (
     summaries_of,
     verdicts_of,
 )
-from fleetridge_server.store.locations import Where, gpu_rows_there, locations_of_gpus
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.run_readings import ReportReadings, readings_of
-from fleetridge_server.store.summaries import NamedReport, newest_unjudged
-from fleetridge_server.verdict.evidence import FactorName
 
 # So many gpus a chart draws one by one; of more, those that are accused, and quantiles of all.
 MOST_DRAWN = 1000

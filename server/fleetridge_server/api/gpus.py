@@ -11,22 +11,22 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge_server import text
-from fleetridge_server.answer import devices as device_answers
-from fleetridge_server.answer.evaluated import evaluated_by
-from fleetridge_server.answer.gpu_schemas import GpuAnswer, GpuHistoryAnswer
-from fleetridge_server.answer.histories import (
-    around_changes,
-    changes_shown,
-    epochs_of,
-    epochs_shown,
-    runs_shown,
-    verdict_changes_shown,
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.tables import Device, Report
+from fleetridge_server.engine.cohort import Span
+from fleetridge_server.engine.ridge import Filter, GpuRoofs
+from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.locations import location_of_gpu
+from fleetridge_server.fleet.reports import (
+    Before,
+    judged_roofs,
+    newest_unjudged,
+    readings_of,
+    reports_before,
+    reports_of_gpu,
+    settings,
 )
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.evaluations import evaluation_for
-from fleetridge_server.api.naming import named, the_gpu
-from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import (
+from fleetridge_server.http.paging import (
     MomentQuery,
     PageQuery,
     Position,
@@ -36,16 +36,21 @@ from fleetridge_server.api.paging import (
     page,
     position_after,
 )
-from fleetridge_server.compare.ridge import Filter, GpuRoofs
-from fleetridge_server.compare.span import Span
-from fleetridge_server.evaluation.gpu_roofs import newest_reports, roofs_of
-from fleetridge_server.evaluation.read import DatedVerdict, EvaluationRef, changes_of_gpu, verdicts_of
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.locations import location_of_gpu
-from fleetridge_server.store.models import Device, Report
-from fleetridge_server.store.run_readings import readings_of
-from fleetridge_server.store.series import Before, judged_roofs, reports_before, settings
-from fleetridge_server.store.summaries import newest_unjudged, reports_of_gpu
+from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_gpu
+from fleetridge_server.responses import device as device_answers
+from fleetridge_server.responses.gpu import (
+    GpuAnswer,
+    GpuHistoryAnswer,
+    around_changes,
+    changes_shown,
+    epochs_of,
+    epochs_shown,
+    runs_shown,
+    verdict_changes_shown,
+)
+from fleetridge_server.responses.gpu_roofs import newest_reports, roofs_of
+from fleetridge_server.responses.verdict import evaluated_by
+from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, changes_of_gpu, verdicts_of
 
 router = APIRouter(tags=["gpus"])
 

@@ -10,23 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from fleetridge_server import text
-from fleetridge_server.answer.fleet_nodes import absences_by_node, node_row
-from fleetridge_server.answer.hostlist import folded, is_host
-from fleetridge_server.answer.node_schemas import NodeAnswer, NodeList
-from fleetridge_server.answer.nodes import node_answer
-from fleetridge_server.answer.place_schemas import AbsenceShown
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.filters import VerdictFilter, states_of
-from fleetridge_server.api.negotiation import TEXT, answered, documented
-from fleetridge_server.api.paging import ListQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.compare.span import SIMULATED
-from fleetridge_server.evaluation.read import current_evaluations
+from fleetridge_server.db.database import Database
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.fleet.nodes import fleet_nodes as read_nodes
+from fleetridge_server.fleet.nodes import node_names, node_record
+from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
+from fleetridge_server.http.parameters import TEXT, OpenDatabase, VerdictFilter, answered, documented, states_of
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.fleet_nodes import fleet_nodes as read_nodes
-from fleetridge_server.store.fleet_nodes import node_names
-from fleetridge_server.store.nodes import node_record
-from fleetridge_server.verdict.evidence import NodeName
+from fleetridge_server.responses.node import NodeAnswer, NodeList, node_answer
+from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
+from fleetridge_server.verdicts.stored import current_evaluations
 
 router = APIRouter(tags=["nodes"])
 

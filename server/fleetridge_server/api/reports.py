@@ -1,4 +1,4 @@
-"""Reports: taken in, and given back as they were sent."""
+"""`/reports`: taken in, given back, and what stays of one whose document was dropped."""
 
 from __future__ import annotations
 
@@ -8,22 +8,78 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from fleetridge.report import MAX_REPORTS
 from fleetridge.report import Report as WireReport
-from fleetridge_server.access.permission import CurrentCaller
-from fleetridge_server.access.request_id import current_request_id
-from fleetridge_server.answer.dropped_reports import Summary, summary_of
-from fleetridge_server.answer.report_results import Result, Results
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.course import note_part
-from fleetridge_server.ingest import intake
-from fleetridge_server.ingest.body import content_encoding, read_body
+from fleetridge_server.auth.permissions import CurrentCaller
+from fleetridge_server.db.tables import Device, Document, Gpu, Node, Report, Roof
+from fleetridge_server.http.parameters import OpenDatabase
+from fleetridge_server.intake import examine
+from fleetridge_server.intake.body import content_encoding, read_body
+from fleetridge_server.intake.examine import Result, Results
+from fleetridge_server.intake.queue import ReportQueue
+from fleetridge_server.intake.take import Call
 from fleetridge_server.problems import Problem, ProblemError
-from fleetridge_server.receiving.call import Call
-from fleetridge_server.receiving.queue import ReportQueue
-from fleetridge_server.store.models import Document, Report
+from fleetridge_server.telemetry.logs import current_request_id
+from fleetridge_server.telemetry.metrics import add_request_stats
+from fleetridge_server.verdicts.roof_shapes import Answer, RoofValue
+
+
+class KeptRoof(RoofValue):
+    """One roof of the report, in `unit`."""
+
+
+class Summary(Answer):
+    """What stays of a report whose document is no longer kept; in quarantine it counts for nothing."""
+
+    report_id: UUID
+    outcome: str
+    reason: str | None
+    detail: str | None
+    run_kind: str
+    cluster: str
+    node: str | None
+    gpu_id: str | None
+    device: str | None
+    measured_from: datetime | None
+    measured_to: datetime | None
+    received_at: datetime
+    agent_version: str
+    method: str | None
+    protocol_version: int | None
+    torch: str | None
+    driver: str | None
+    quarantined: bool
+    roofs: tuple[KeptRoof, ...]
+
+
+# The row's `gpu_id` is a number of ours.
+_OF_REPORT = (Summary.model_fields.keys() & Report.__table__.columns.keys()) - {"gpu_id"}
+
+
+def summary_of(session: Session, report: Report) -> Summary:
+    """Summary of a report, roofs in the order in which it gave them."""
+    names = (
+        select(Node.name, Gpu.identity, Device.name)
+        .select_from(Report)
+        .outerjoin(Node, Node.id == Report.node_id)
+        .outerjoin(Gpu, Gpu.id == Report.gpu_id)
+        .outerjoin(Device, Device.id == Report.device_id)
+        .where(Report.id == report.id)
+    )
+    node, gpu_id, device = session.execute(names).one()
+    roofs = session.scalars(select(Roof).where(Roof.report_id == report.id).order_by(Roof.position))
+    return Summary(
+        report_id=report.id,
+        node=node,
+        gpu_id=gpu_id,
+        device=device,
+        roofs=tuple(KeptRoof.model_validate(roof, from_attributes=True) for roof in roofs),
+        **{name: getattr(report, name) for name in _OF_REPORT},
+    )
+
 
 router = APIRouter(tags=["reports"])
 
@@ -106,7 +162,7 @@ async def post_reports(request: Request, caller: CurrentCaller) -> Response:
         body = await read_body(request, place)
         call = Call(body, content_encoding(request), caller, received_at, current_request_id())
         answer = await queue.take(call)
-    note_part(answer.course)
+    add_request_stats(answer.course)
     if isinstance(answer.told, ProblemError):
         raise answer.told
     return Response(answer.told.content, answer.told.status, media_type="application/json")
@@ -146,7 +202,7 @@ def the_document(session: Session, report_id: UUID) -> tuple[Report, bytes]:
     document = session.get(Document, (report.received_at, report_id))
     if document is None:
         raise _dropped(summary_of(session, report))
-    return report, intake.unpacked(document.body)
+    return report, examine.unpacked(document.body)
 
 
 def _dropped(summary: Summary) -> ProblemError:

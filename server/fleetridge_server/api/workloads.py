@@ -12,23 +12,18 @@ from sqlalchemy.orm import Session
 from fleetridge.weight_shapes import DEFAULT_MODEL, SERVED_MODELS, WeightShape, served_model
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE, DEFAULT_PREFILL_TOKENS
 from fleetridge_server import text
-from fleetridge_server.answer.evaluated import evaluated_by
-from fleetridge_server.answer.workload_schemas import DeviceWorkloads
-from fleetridge_server.answer.workloads import Asked, ridge_workloads
-from fleetridge_server.api.dependencies import OpenDatabase
-from fleetridge_server.api.evaluations import evaluation_for
-from fleetridge_server.api.naming import named, the_device
-from fleetridge_server.api.negotiation import answered, documented
-from fleetridge_server.api.paging import MomentQuery, moment
-from fleetridge_server.compare.placements import ridges_by_cohort
-from fleetridge_server.compare.ridge import CohortValues, Filter
-from fleetridge_server.compare.span import SIMULATED, Span
-from fleetridge_server.evaluation.gpu_roofs import cohort_values, judged_cohorts
-from fleetridge_server.evaluation.read import EvaluationRef, columns_of, order_of
-from fleetridge_server.field_errors import FieldError
-from fleetridge_server.problems import ProblemError
-from fleetridge_server.store.database import Database
-from fleetridge_server.store.locations import Where, gpu_rows_there
+from fleetridge_server.db.database import Database
+from fleetridge_server.engine.cohort import SIMULATED, Span
+from fleetridge_server.engine.ridge import CohortValues, Filter, ridges_by_cohort
+from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.locations import Where, gpu_rows_there
+from fleetridge_server.http.paging import MomentQuery, moment
+from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
+from fleetridge_server.problems import FieldError, ProblemError
+from fleetridge_server.responses.gpu_roofs import cohort_values, judged_cohorts
+from fleetridge_server.responses.verdict import evaluated_by
+from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
+from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
 
@@ -89,7 +84,7 @@ def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> Devi
     Raises:
         ProblemError: 404, there is no such device; 422, no such model, or it cannot be split so.
     """
-    asked = Asked(_shapes(query), query.hidden_size, query.gqa_group, query.prefill_tokens)
+    asked = WorkloadQuery(_shapes(query), query.hidden_size, query.gqa_group, query.prefill_tokens)
     span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
     is_past = query.as_of is not None

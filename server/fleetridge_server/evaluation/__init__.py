@@ -1,1 +1,1 @@
-"""What an evaluation says, as it is kept and read back: one truth for every answer."""
+"""Evaluations: when they are made, on what, and what they say."""

@@ -1,4 +1,6 @@
 """
+The judgement of one device from what is stored of its gpus, for now or for a past that nobody evaluated.
+
 The judgement of one device: from what is stored of its gpus to all that is said of them. Nothing is written.
 
 Answers about a past that nobody evaluated are made by the same function as stored evaluations.
@@ -11,17 +13,38 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from fleetridge.peaks import published_beta, published_pi
 from fleetridge.report import RoofKey
-from fleetridge_server.answer.evaluation_schemas import EvaluationBody
-from fleetridge_server.answer.evaluations import evaluation_body
-from fleetridge_server.answer.figures import evaluated_figures
-from fleetridge_server.compare.cohort import Cohort
-from fleetridge_server.evaluating.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
-from fleetridge_server.evaluation.order import (
+from fleetridge_server.db.tables import Device, Gpu
+from fleetridge_server.engine.cohort import Cohort, Span
+from fleetridge_server.engine.drift import Drift
+from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
+from fleetridge_server.engine.evidence import Factors
+from fleetridge_server.engine.explanation import Explanation, explanations
+from fleetridge_server.engine.groups import level_name
+from fleetridge_server.engine.rule import RULE_VERSION
+from fleetridge_server.engine.state import Mark
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, floors
+from fleetridge_server.engine.values import Run
+from fleetridge_server.evaluation.body import evaluation_body
+from fleetridge_server.evaluation.figures import evaluated_figures
+from fleetridge_server.evaluation.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
+from fleetridge_server.evaluation.kept_histories import histories
+from fleetridge_server.fleet.expected import expected_nodes, rosters_of
+from fleetridge_server.fleet.find import rows_of_gpus
+from fleetridge_server.fleet.locations import ClusterGpus
+from fleetridge_server.fleet.marks import marks_by_engine
+from fleetridge_server.verdicts.evaluation_shapes import (
+    EvaluationBody,
+    References,
+    cohort_of,
+    reference_key,
+    references_of,
+)
+from fleetridge_server.verdicts.order import (
     CohortColumn,
     FleetOrder,
     OrderedGpu,
@@ -29,25 +52,9 @@ from fleetridge_server.evaluation.order import (
     fleet_order,
     microseconds,
 )
-from fleetridge_server.evaluation.references import References, cohort_of, reference_key, references_of
-from fleetridge_server.evaluation.verdict_record import Recorder, VerdictRecord
-from fleetridge_server.store.cluster_gpus import ClusterGpus
-from fleetridge_server.store.due import Population
-from fleetridge_server.store.gpu_histories import histories
-from fleetridge_server.store.inventory import expected_nodes
-from fleetridge_server.store.lookup import rows_of_gpus
-from fleetridge_server.store.marks import marks_by_engine
-from fleetridge_server.store.models import Device
-from fleetridge_server.store.rosters import rosters_of
-from fleetridge_server.verdict.drift import Drift
-from fleetridge_server.verdict.epochs import EpochChange, PairedEffect
-from fleetridge_server.verdict.evaluation import Evaluation, Fleet, evaluate
-from fleetridge_server.verdict.evidence import Factors
-from fleetridge_server.verdict.explanation import Explanation, explanations
-from fleetridge_server.verdict.histories import floors
-from fleetridge_server.verdict.levels import level_name
-from fleetridge_server.verdict.marks import Mark
-from fleetridge_server.verdict.members import Run
+from fleetridge_server.verdicts.record import Recorder, VerdictRecord
+from fleetridge_server.verdicts.series import DeviceGroup
+from fleetridge_server.verdicts.stored import EvaluationRef, Unstored, evaluation_at
 
 _NOTHING_KNOWN = Factors()
 
@@ -148,7 +155,7 @@ class Judgement:
 
 def judged(
     session: Session,
-    population: Population,
+    population: DeviceGroup,
     as_of: datetime,
     *,
     schedule: timedelta | None = None,
@@ -201,3 +208,53 @@ def _published(name: str, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
         if roof.level == "device"
     }
     return {roof: peak.value for roof, peak in peaks.items() if peak is not None}
+
+
+# A second or two of work; for larger fleets somebody is asked to have it done once and stored.
+MOST_GPUS_AT_ONCE = 5000
+
+
+def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bool) -> EvaluationRef | None:
+    """
+    The evaluation that answers for a time.
+
+    A stored one of which everything is kept; else, of a fleet that is small enough, one that is made for the answer;
+    else a stored one of which figures, order and states are kept; None where there is none.
+
+    Args:
+        session: to read in.
+        device_id: of the device.
+        span: time and population.
+        explicit: whether the time was asked for; for now only a stored evaluation answers.
+    """
+    found = evaluation_at(session, device_id, span, explicit=explicit)
+    if not explicit or (found is not None and found.has_verdicts):
+        return found
+    if _gpus(session, device_id, span) > MOST_GPUS_AT_ONCE:
+        return found
+    return _made(session, DeviceGroup(device_id, span.simulated), span)
+
+
+def _made(session: Session, population: DeviceGroup, span: Span) -> EvaluationRef:
+    judgement = judged(session, population, span.as_of)
+    records = {record.gpu_id: record for record in judgement.records()}
+    order = judgement.order({gpu_id: record.loss for gpu_id, record in records.items()})
+    return EvaluationRef(
+        evaluation_id=None,
+        device_id=population.device_id,
+        simulated=population.simulated,
+        as_of=span.as_of,
+        made_at=None,
+        rule_version=RULE_VERSION,
+        until=span.as_of,
+        is_current=False,
+        historical=True,
+        body=judgement.body,
+        references=judgement.references,
+        unstored=Unstored(records, order, judgement.columns(order)),
+    )
+
+
+def _gpus(session: Session, device_id: int, span: Span) -> int:
+    of_device = select(func.count()).select_from(Gpu)
+    return session.scalar(of_device.where(Gpu.device_id == device_id, Gpu.simulated.is_(span.simulated))) or 0

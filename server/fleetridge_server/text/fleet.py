@@ -1,23 +1,87 @@
-"""The fleet as text."""
+"""The fleet, its alerts and its marks as text."""
 
 from __future__ import annotations
 
-from fleetridge.quantities import MISSING, percent, signed_percent
+from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.answer.fleet_schemas import (
-    Changes,
-    Coverage,
-    DeviceVerdicts,
-    FleetAnswer,
-    LongUnmeasured,
-    WorstNode,
+from fleetridge_server.engine.wording import roof_words
+from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
+from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, LongUnmeasured, WorstNode
+from fleetridge_server.text import words
+from fleetridge_server.text.words import ago, at, blocks, counted, counts, lines, more_follows, slow_since, state_word
+from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
+
+# Healthy gpus differ by a per cent or two, and somebody is always the slowest.
+LEAST_COST = 0.02
+
+
+def straggler_words(cost: StragglerShown) -> str:
+    """A job over a group: what it loses, to which gpu, and what leaving out the worst would win."""
+    who = "all gpus" if cost.name is None else f"{cost.scope} {cost.name}"
+    said = (
+        f"a job over {who} loses {percent(cost.loss)} to its slowest gpu {cost.slowest_gpu_id} "
+        f"({significant(cost.slowest)} {cost.unit} in {roof_words(cost.roof)})"
+    )
+    if cost.best is None:
+        return said
+    fewer = "it" if cost.best.left_out == 1 else f"the worst {cost.best.left_out}"
+    return f"{said}; leaving {fewer} out wins {percent(cost.best.gain)}"
+
+
+_MARKS = (
+    Column("mark"),
+    Column("kind", align="left"),
+    Column("covers", align="left"),
+    Column("loss"),
+    Column("until", align="left"),
+    Column("by", align="left"),
+    Column("reason", align="left"),
 )
-from fleetridge_server.answer.place_schemas import SlowPlace
-from fleetridge_server.compare.roof_words import roof_words
-from fleetridge_server.text import verdicts
-from fleetridge_server.text.stragglers import straggler_words
-from fleetridge_server.text.verdicts import counts, slow_since, state_word
-from fleetridge_server.text.words import ago, at, blocks, counted, lines
+
+
+def alert_list(answer: AlertList) -> str:
+    """Each alert in a sentence with how long it has been open."""
+    if not answer.alerts:
+        return "no alerts"
+    return blocks(
+        lines([f"alerts as of {at(answer.as_of)}, the newest first"]),
+        *(lines([_alert(alert, answer)]) for alert in answer.alerts),
+        more_follows(answer.next, "alerts"),
+    )
+
+
+def mark_list(answer: MarkList) -> str:
+    """Marks in a table."""
+    if not answer.marks:
+        return "no marks"
+    rows = [_mark(mark) for mark in answer.marks]
+    return blocks(
+        text_table(_MARKS, rows, title=f"marks as of {at(answer.as_of)}, the newest first"),
+        more_follows(answer.next, "marks"),
+    )
+
+
+def _alert(alert: AlertShown, answer: AlertList) -> str:
+    if alert.resolved_at is None:
+        state = f"open for {ago(alert.opened_at, answer.as_of)}"
+    else:
+        state = f"open from {at(alert.opened_at)} to {at(alert.resolved_at)}"
+    return f"{alert.id} {alert.kind} ({alert.device}), {state}: {alert.summary}"
+
+
+def _mark(mark: MarkShown) -> list[str]:
+    scope = [word for word in (mark.gpu_id, mark.node, mark.rack, mark.cluster) if word is not None]
+    end = mark.until if mark.ended_at is None else mark.ended_at
+    return [
+        str(mark.id),
+        mark.kind.replace("_", " "),
+        ", ".join(scope),
+        MISSING if mark.loss is None else percent(mark.loss),
+        "for ever" if end is None else at(end).removesuffix(" UTC"),
+        mark.author,
+        mark.reason,
+    ]
+
 
 _DEVICES = (
     Column("device"),
@@ -70,7 +134,7 @@ def _node(node: WorstNode) -> list[str]:
         state_word(worst.state, worst.last_state),
         MISSING if worst.index is None else str(worst.index),
         MISSING if worst.loss is None else signed_percent(-worst.loss),
-        verdicts.reason_code(worst.reason),
+        words.reason_code(worst.reason),
     ]
 
 
@@ -78,7 +142,7 @@ def _slow(kind: str, place: SlowPlace) -> str:
     others = len(place.roofs) - 1
     more = f" and in {counted(others, 'more roof')}" if others > 0 else ""
     since = "" if place.slow_since is None else f", {slow_since(place)}"
-    why = "" if place.cause_text is None else f"; {place.cause_text}{verdicts.facts(place.facts)}"
+    why = "" if place.cause_text is None else f"; {place.cause_text}{words.facts(place.facts)}"
     return (
         f"{kind} {place.name} in cluster {place.cluster} is slow as a whole: its {place.gpus} gpus lie "
         f"{percent(place.loss)} below their peers in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"

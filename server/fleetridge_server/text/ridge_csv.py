@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from fleetridge.spreadsheets import defused
-from fleetridge_server.answer.device_schemas import DeviceRidge, GpuRow
-from fleetridge_server.answer.schemas import GpuBandwidth, GpuRidge
+from fleetridge_server.responses.device import DeviceRidge, GpuRow
+from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge
 
 COLUMNS = (
     "cluster",

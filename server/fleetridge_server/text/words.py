@@ -1,17 +1,24 @@
-"""Words and cells that several tables share."""
+"""Words of all texts: times, counts, spreads, verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from fleetridge.quantities import MISSING, age, binary_size, percent, significant
+from fleetridge.quantities import MISSING, age, binary_size, percent, signed_percent, significant
 from fleetridge.terminal_text import visible, wrapped
-from fleetridge.text_table import DEFAULT_WIDTH
-from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.compare.stats import Distribution
+from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.explanation import since_words
+from fleetridge_server.engine.state import ACCUSING, State
+from fleetridge_server.engine.statistics import Distribution
+from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
+from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
+from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
+from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, PlaceShown, ReasonShown
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12
@@ -91,3 +98,162 @@ def _condition(name: str, value: str | int | None) -> str:
     if value is None:
         return f"no {name.replace('_', ' ')}"
     return words.get(name, str(value))
+
+
+class NamedGpu(NamedTuple):
+    """A gpu as a paragraph names it, its short name in a list of its neighbours, and what is said of it."""
+
+    name: str
+    short: str
+    verdict: VerdictShown
+
+
+_BANDS = (
+    Column("held against"),
+    Column("gpus"),
+    Column("median"),
+    Column("scale"),
+    Column("limit"),
+    Column("beyond below"),
+)
+
+# More than a screen of sentences is read by nobody; the pages of the JSON form have all.
+_MOST_TOLD = 10
+
+_MOST_NOTICES = 10
+
+
+def state_word(state: State, last_state: State | None = None) -> str:
+    """State as a cell of a table; with what a gpu was accused of when it was last measured: "stale (outlier)"."""
+    word = "few peers" if state == "insufficient_peers" else state
+    return f"{word} ({last_state})" if last_state in ACCUSING else word
+
+
+def counts(verdicts: Mapping[State, int]) -> str:
+    """Gpus by state in words: "1 outlier, 7 ok"."""
+    return ", ".join(f"{count} {state_word(state)}" for state, count in verdicts.items())
+
+
+def evaluation(answer: EvaluatedAnswer, verdicts: Mapping[State, int]) -> str:
+    """What was found and when, or why nothing was."""
+    if answer.evaluated_as_of is None:
+        return lines([answer.evaluation_note or ""])
+    return lines([f"verdicts as of {at(answer.evaluated_as_of)}: {counts(verdicts) or 'no gpus'}"])
+
+
+def notices(found: Sequence[NoticeShown]) -> str:
+    """What is said once of many gpus; what is said of several roofs but for its figures is said once."""
+    alike: dict[tuple[str, str], list[NoticeShown]] = {}
+    for notice in found:
+        alike.setdefault((notice.kind, notice.text.replace(_by(notice), "")), []).append(notice)
+    shown = [_notice(own[0]) if len(own) == 1 else _together(words, own) for (_, words), own in alike.items()]
+    return lines([*shown[:_MOST_NOTICES], *_and_more(len(shown), _MOST_NOTICES, "notices")])
+
+
+def bands(cohorts: Sequence[CohortShown]) -> str:
+    """What gpus are held against, in the unit of each roof."""
+    rows: list[list[str]] = []
+    for cohort, conditions in zip(cohorts, differing_conditions(cohorts), strict=True):
+        for band in cohort.bands:
+            levels = "".join(f", {setting_words(level.factor, level.name)}" for level in band.levels)
+            rows.append(
+                [
+                    f"{roof_words(cohort.roof)}{conditions}{levels}".replace("sustained", "sust."),
+                    str(band.n),
+                    significant(band.median),
+                    percent(band.scale / band.median),
+                    "–" if band.note is not None else percent(band.limit),
+                    "–" if band.note is not None else significant(band.lowest),
+                ]
+            )
+    return text_table(_BANDS, rows) if rows else ""
+
+
+def told(named: Iterable[NamedGpu]) -> str:
+    """What is said of accused gpus, with the strongest reason and the next step; those of a slow place at once."""
+    accused = [own for own in named if _is_told(own.verdict)]
+    groups: dict[PlaceShown | str, list[NamedGpu]] = {}
+    for own in accused:
+        groups.setdefault(_place(own.verdict) or own.name, []).append(own)
+    shown = list(groups.items())[:_MOST_TOLD]
+    left = len(accused) - sum(len(own) for _, own in shown)
+    sentences = [_told_together(place, own) if isinstance(place, PlaceShown) else _told(own[0]) for place, own in shown]
+    return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
+
+
+def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
+    """Readings in parentheses, but for those that the sentence beside them says; nothing where none is left."""
+    unsaid = [fact_words(fact.reading, fact.own, fact.peers) for fact in found if not _is_said(fact, beside)]
+    return f" ({'; '.join(unsaid)})" if unsaid else ""
+
+
+def reason(found: ReasonShown) -> str:
+    """A reason with the readings that it rests on and its next step."""
+    return f"{found.text}{facts(found.facts, beside=found.text)} → {found.next_step}"
+
+
+def reason_code(code: str | None) -> str:
+    """A reason's code as a cell of a table."""
+    return MISSING if code is None else code.replace("_", " ")
+
+
+def slow_since(own: SlowPlace | VerdictShown) -> str:
+    """Since when by its runs; there is such a time."""
+    return MISSING if own.slow_since is None else since_words(own.slow_since, is_bound=own.slow_since_is_bound)
+
+
+def _is_said(fact: FactShown, beside: str) -> bool:
+    """Whether a sentence says a reading already, or there is nothing beside it that could be told."""
+    return not fact.peers or (fact.own in beside and fact.peers in beside)
+
+
+def _is_told(verdict: VerdictShown) -> bool:
+    return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
+
+
+def _place(verdict: VerdictShown) -> PlaceShown | None:
+    """The node or rack that a gpu shares its loss with, where that is what is told of it first."""
+    return verdict.reasons[0].place if verdict.reasons else None
+
+
+def _told(own: NamedGpu) -> str:
+    verdict = own.verdict
+    strongest = [reason(found) for found in verdict.reasons[:1]]
+    return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
+
+
+def _told_together(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
+    """Gpus of a slow node or rack: how they are, the worst of them, and what they share."""
+    worst = max(gpus, key=lambda own: own.verdict.loss or 0.0)
+    states = Counter(own.verdict.state for own in gpus)
+    said_since = min(own.verdict.since for own in gpus)
+    head = (
+        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), said "
+        f"since {at(said_since)}; the worst is {worst.name}: {worst.verdict.text}"
+    )
+    return lines([head, reason(worst.verdict.reasons[0])])
+
+
+def _notice(notice: NoticeShown) -> str:
+    roof = "" if notice.roof is None else f"{roof_words(notice.roof)}: "
+    return f"{notice.kind.replace('_', ' ')}: {roof}{notice.text}"
+
+
+def _together(words: str, alike: Sequence[NoticeShown]) -> str:
+    """Notices that differ in their roofs and figures only."""
+    roofs = [
+        f"{roof_words(notice.roof)}{_by(notice).removeprefix(' by')}" for notice in alike if notice.roof is not None
+    ]
+    return f"{alike[0].kind.replace('_', ' ')}: {words}: {', '.join(roofs)}"
+
+
+def _by(notice: NoticeShown) -> str:
+    """How far the sides of a notice lie apart, as its sentence says it."""
+    if notice.effect is None or notice.low is None or notice.high is None:
+        return ""
+    effect, low, high = map(signed_percent, (notice.effect, notice.low, notice.high))
+    return f" by {effect} ({low} to {high})"
+
+
+def _and_more(found: int, most: int, what: str) -> list[str]:
+    return [f"and {found - most} more {what}"] if found > most else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_server.store.inventory import ExpectedGpu
+from fleetridge_server.fleet.expected import ExpectedGpu
 from support.app_client import AppClient
 from support.evaluated import DAY, NOW, SLOW, SOUND, evaluate, expect, gpu_id, runs
 from support.fleet import AS_TEXT, post, read

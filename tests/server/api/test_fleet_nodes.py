@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetridge_server.store.inventory import ExpectedGpu
+from fleetridge_server.fleet.expected import ExpectedGpu
 from support.app_client import AppClient
 from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, expect, gpu_id, runs
 from support.fleet import AS_TEXT, post, read

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Connection, Engine, event, make_url, text
 
-from fleetridge_server.store.schema import SchemaError
+from fleetridge_server.db.schema import SchemaError
 from support.app_client import app_client
 from support.reports import make_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
     from support.app_client import AppClient
     from support.databases import PostgresDatabases, SqliteDatabases
 

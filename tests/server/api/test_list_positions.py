@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select
 
-from fleetridge_server.store.database import open_database
-from fleetridge_server.store.verdict_models import EvaluationColumns, StoredEvaluation
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.verdict_tables import EvaluationColumns, StoredEvaluation
 from support.app_client import AppClient
 from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, gpu_id, runs
 from support.evaluations import Fleet

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleetridge_server.store import metrics as reading
+from fleetridge_server.responses import metrics as reading
 from support.app_client import AppClient, app_client
 from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
 from support.fleet import post
@@ -76,7 +76,7 @@ def test_gpus_beyond_the_bound_are_counted(
     client: AppClient, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worst are kept."""
-    monkeypatch.setattr("fleetridge_server.api.metrics.MOST_GPUS", 1)
+    monkeypatch.setattr("fleetridge_server.api.service.MOST_GPUS", 1)
     post(client, runs("n01", [SOUND] * 14 + [SLOW, SLOW]))
     evaluate(database_url)
 

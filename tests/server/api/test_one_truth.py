@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from fleetridge_server.compare.stats import distribution
+from fleetridge_server.engine.statistics import distribution
 from support.app_client import app_client
 from support.asked_fleet import AskedFleet, FleetServer, moment_now
 from support.said import (

@@ -12,17 +12,17 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import make_url
 
-from fleetridge_server.access.token_text import new_token
-from fleetridge_server.evaluating.schedule import Schedule
-from fleetridge_server.ingest import body as bodies
-from fleetridge_server.own_metrics import OwnMetrics
+from fleetridge_server.auth.tokens import new_token
+from fleetridge_server.evaluation.schedule import Schedule
+from fleetridge_server.intake import body as bodies
+from fleetridge_server.telemetry.metrics import OwnMetrics
 from support.app_client import AppClient, app_client
 from support.evaluations import HOUR, a_fleet
 from support.reports import make_report
 from support.tokens import bearer, make_token
 
 if TYPE_CHECKING:
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
     from support.databases import SqliteDatabases
     from support.evaluations import Fleet
 

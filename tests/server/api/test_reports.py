@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, make_url, select, text
 
 from fleetridge.report import MAX_REPORTS, Environment
-from fleetridge_server.ingest.body import MAX_BODY_BYTES
-from fleetridge_server.store.models import Document, Gpu, Report
-from fleetridge_server.store.writing import LostRaceError
+from fleetridge_server.db.tables import Document, Gpu, Report
+from fleetridge_server.intake.body import MAX_BODY_BYTES
+from fleetridge_server.intake.store import LostRaceError
 from support.app_client import app_client
 from support.patience import PATIENCE_S
 from support.reports import make_report, make_skipped_report
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from fleetridge_server.store.database import Database
+    from fleetridge_server.db.database import Database
     from support.app_client import AppClient
 
 pytestmark = pytest.mark.both_databases
@@ -429,7 +429,7 @@ def test_a_race_that_is_lost_for_good_is_a_matter_of_waiting(
         raise LostRaceError
 
     with monkeypatch.context() as patched:
-        patched.setattr("fleetridge_server.store.writing.store_calls", lose)
+        patched.setattr("fleetridge_server.intake.store.store_calls", lose)
         answer = client.post("/reports", json=make_report())
 
     assert problem(answer, 503)["code"] == "busy"
@@ -439,7 +439,7 @@ def test_a_race_that_is_lost_for_good_is_a_matter_of_waiting(
 
 def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Address under which the database waits for a lock for a moment only."""
-    monkeypatch.setattr("fleetridge_server.store.database._SQLITE_BUSY_MS", 100)
+    monkeypatch.setattr("fleetridge_server.db.database._SQLITE_BUSY_MS", 100)
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
         url = url.update_query_dict({"options": "-c statement_timeout=3000"})

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import update
 
 from fleetridge_server.api import reports as room
-from fleetridge_server.evaluating.evaluator import Evaluator
-from fleetridge_server.evaluating.schedule import Schedule
-from fleetridge_server.store.verdict_models import EvaluationDue
+from fleetridge_server.db.verdict_tables import EvaluationDue
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.evaluation.schedule import Schedule
 from support.evaluations import HOUR, a_fleet, a_report
 from support.reports import make_report
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from fleetridge_server.store.schema import migrate
+from fleetridge_server.db.schema import migrate
 from support.app_client import app_client
 from support.database_proxy import database_proxy
 from support.load import Load, kept, load

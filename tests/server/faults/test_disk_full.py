@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 from sqlalchemy import Connection, Engine, event, make_url, text
 
-from fleetridge_server.store.database import open_database
+from fleetridge_server.db.database import open_database
 from support.app_client import app_client
 from support.load import Load, kept
 from support.patience import patient_get, patient_post

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from fleetridge_server.ingest import body as bodies
+from fleetridge_server.intake import body as bodies
 from support.load import Load, kept
 from support.patience import PATIENCE_S, patient_client
 from support.reports import make_report

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import inspect, text
 
-from fleetridge_server.store import schema
-from fleetridge_server.store.database import create_database_engine
+from fleetridge_server.db import schema
+from fleetridge_server.db.database import create_database_engine
 from support.patience import PATIENCE_S
 from support.revisions import FIRST, with_next_revision
 
@@ -25,8 +25,8 @@ MIGRATE_AND_WAIT = """
 import sys, time
 from pathlib import Path
 from alembic.operations import Operations
-from fleetridge_server.store import schema
-from fleetridge_server.store.database import create_database_engine
+from fleetridge_server.db import schema
+from fleetridge_server.db.database import create_database_engine
 
 create, made = Operations.create_table, []
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fleetridge_server.store import database as room
-from fleetridge_server.store.database import open_database
+from fleetridge_server.db import database as room
+from fleetridge_server.db.database import open_database
 from support.app_client import AppClient, app_client
 from support.calls import writes_held_up
 from support.patience import PATIENCE_S

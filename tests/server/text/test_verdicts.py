@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_server.answer.notice_schemas import NoticeShown
-from fleetridge_server.answer.reason_schemas import FactShown
-from fleetridge_server.answer.roof_schemas import RoofName
-from fleetridge_server.text.verdicts import facts, notices, state_word
-from fleetridge_server.verdict.notices import NoticeKind
+from fleetridge_server.engine.notices import NoticeKind
+from fleetridge_server.text.words import facts, notices, state_word
+from fleetridge_server.verdicts.evaluation_shapes import NoticeShown
+from fleetridge_server.verdicts.roof_shapes import RoofName
+from fleetridge_server.verdicts.verdict_shapes import FactShown
 
 LIMIT = FactShown("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
 DRAW = FactShown("power_w", "490 W", "690 W", 490.0, 690.0, "W")

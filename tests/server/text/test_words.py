@@ -7,11 +7,11 @@ from datetime import datetime, timezone
 
 import pytest
 
-from fleetridge_server.answer.schemas import FleetBandwidth
-from fleetridge_server.compare.cohort import Conditions
-from fleetridge_server.compare.roof_words import variant
-from fleetridge_server.compare.stats import distribution
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.statistics import distribution
+from fleetridge_server.engine.wording import variant
 from fleetridge_server.text import words
+from fleetridge_server.verdicts.roof_shapes import FleetBandwidth
 from support.readings import STANDARD
 
 

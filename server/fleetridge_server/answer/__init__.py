@@ -1,1 +1,0 @@
-"""The shapes of answers, and how they are filled from rows and comparisons."""

@@ -1,0 +1,1 @@
+"""The commands of `fleetridge-server` beside `serve`, one a file: options in, printed lines out."""

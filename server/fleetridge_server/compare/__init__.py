@@ -1,1 +1,0 @@
-"""Who may be compared with whom, and what the comparison says; pure."""

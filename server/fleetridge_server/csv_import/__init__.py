@@ -1,0 +1,1 @@
+"""Reports and inventories out of CSV files."""

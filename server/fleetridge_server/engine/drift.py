@@ -1,0 +1,178 @@
+"""
+One gpu beside its own past: a two-sided tabular CUSUM on clipped residuals against a pinned baseline.
+
+Page (1954), with the usual reference value of half a scale and decision limit of 5. The floor on the scale, the clip
+and the gate are what keeps a healthy gpu from an alarm within the first hundred runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.evidence import Factors
+from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.limits import limits_of
+from fleetridge_server.engine.rule import (
+    BASELINE_RUNS,
+    CUSUM_CLIP,
+    CUSUM_DECISION,
+    CUSUM_SLACK,
+    DRIFT_FEWEST_SINCE,
+    DRIFT_RECENT,
+    DRIFT_RUNS_APART,
+    FLOORS_PER_DRIFT,
+    MOST_RUNS,
+    SMALLEST_DRIFT,
+)
+from fleetridge_server.engine.statistics import median
+
+DriftStatus = Literal["learning", "steady", "drifted"]
+
+
+class Epoch(NamedTuple):
+    """What must stay the same for a gpu to be compared with its own past."""
+
+    factors: Factors
+    conditions: Conditions
+
+    def continues(self, earlier: Epoch) -> bool:
+        """Whether nothing is known to have changed; a reading that one of the two lacks is no change."""
+        if self is earlier or self == earlier:
+            return True
+        return self.conditions == earlier.conditions and all(
+            own == before or own is None or before is None
+            for own, before in zip(self.factors, earlier.factors, strict=True)
+        )
+
+
+@fast_dataclass
+class DriftSample:
+    """Median of the runs of one gpu in one roof within an hour, with the time of the first."""
+
+    at: datetime
+    value: float
+    epoch: Epoch
+
+
+@fast_dataclass
+class Drift:
+    """
+    How a gpu does beside its baseline.
+
+    Attributes:
+        status: `learning` while the baseline is short, `drifted` when it became slower, else `steady`.
+        looks: in the current epoch.
+        baseline: median of the first eight looks of the epoch; None while learning.
+        scale: of the baseline, floored.
+        low, high: CUSUM of slower and of faster looks, in scales.
+        onset: first look of the change that the larger CUSUM saw; None where there is none.
+        since: looks from the onset on.
+        change: median of the newest (at most five) looks since the onset over the baseline, less 1.
+        recent_change: the same of the newest (at most five) looks of the epoch, whether anything was seen or not.
+        gate: smallest loss that counts.
+        first: first look of the epoch; None while learning.
+    """
+
+    status: DriftStatus
+    looks: int
+    baseline: float | None = None
+    scale: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+    onset: datetime | None = None
+    since: int = 0
+    change: float | None = None
+    recent_change: float = 0.0
+    gate: float = SMALLEST_DRIFT
+    first: datetime | None = None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the gpu became slower or faster for good; a faster one is steady all the same."""
+        return self.change is not None and self.since >= DRIFT_FEWEST_SINCE and abs(self.change) >= self.gate
+
+
+def drift_samples(runs: Iterable[DriftSample]) -> list[DriftSample]:
+    """Runs, oldest first, with those of one epoch within an hour of the first taken together."""
+    looks: list[DriftSample] = []
+    group: list[DriftSample] = []
+    for run in runs:
+        if group and (run.at - group[0].at >= DRIFT_RUNS_APART or not run.epoch.continues(group[0].epoch)):
+            looks.append(_together(group))
+            group = []
+        group.append(run)
+    return [*looks, _together(group)] if group else looks
+
+
+def current_epoch(looks: Sequence[DriftSample]) -> Sequence[DriftSample]:
+    """The newest looks between which nothing is known to have changed."""
+    start = len(looks) - 1
+    while start > 0 and looks[start].epoch.continues(looks[start - 1].epoch):
+        start -= 1
+    return looks[max(0, start) :]
+
+
+def drift(runs: Iterable[DriftSample], floor: float) -> Drift:
+    """
+    Drift of one gpu in one roof.
+
+    Args:
+        runs: valid ones, oldest first; the newest 200 looks count.
+        floor: smallest scale f of its cohort, as a fraction.
+
+    The baseline stays the first eight looks of the epoch; of the rest the newest 192 count.
+    """
+    return drift_of_epoch(current_epoch(drift_samples(runs)), floor)
+
+
+def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
+    """`drift` for those who have the looks of the current epoch already."""
+    if len(looks) > MOST_RUNS:
+        looks = [*looks[:BASELINE_RUNS], *looks[BASELINE_RUNS - MOST_RUNS :]]
+    if len(looks) < BASELINE_RUNS:
+        return Drift("learning", len(looks))
+    values = [look.value for look in looks]
+    stick = limits_of(values[:BASELINE_RUNS], floor)
+    low, high, low_from, high_from = _cusum(values, stick.median, stick.scale.value)
+    start = low_from if low >= high else high_from
+    since = values[start:] if max(low, high) > CUSUM_DECISION else []
+    change = median(since[-DRIFT_RECENT:]) / stick.median - 1 if since else None
+    found = Drift(
+        "steady",
+        len(looks),
+        baseline=stick.median,
+        scale=stick.scale.value,
+        low=low,
+        high=high,
+        onset=looks[start].at if since else None,
+        since=len(since),
+        change=change,
+        recent_change=median(values[-DRIFT_RECENT:]) / stick.median - 1,
+        gate=max(SMALLEST_DRIFT, FLOORS_PER_DRIFT * floor),
+        first=looks[0].at,
+    )
+    is_slower = change is not None and change < 0 and found.has_changed
+    return replace(found, status="drifted") if is_slower else found
+
+
+def _together(group: Sequence[DriftSample]) -> DriftSample:
+    if len(group) == 1:
+        return group[0]
+    return DriftSample(group[0].at, median(run.value for run in group), group[-1].epoch)
+
+
+def _cusum(values: Sequence[float], center: float, scale: float) -> tuple[float, float, int, int]:
+    """Sums of slower and of faster looks after the baseline, and the positions from which each is above 0."""
+    low = high = 0.0
+    low_from = high_from = len(values)
+    for position, value in enumerate(values[BASELINE_RUNS:], start=BASELINE_RUNS):
+        z = max(-CUSUM_CLIP, min(CUSUM_CLIP, (value - center) / scale))
+        low = max(0.0, low - z - CUSUM_SLACK)
+        high = max(0.0, high + z - CUSUM_SLACK)
+        low_from = position + 1 if low == 0 else min(low_from, position)
+        high_from = position + 1 if high == 0 else min(high_from, position)
+    return low, high, low_from, high_from

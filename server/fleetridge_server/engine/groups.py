@@ -1,0 +1,343 @@
+"""
+Groups within a cohort: settings that make a difference, half-slow groups, and two products under one name.
+
+Levels half of whose gpus are slow.
+
+Of four gpus on one driver two may be faulty, and the median then lies between the heaps: nobody is accused. Where the
+whole cohort shows that like gpus lie close together, a slower half that is set apart is a minority of the cohort, and
+what is left of its level shows what the level can do: faults make silicon slower, never faster.
+
+One name, two products: values that fall into two heaps of like size.
+
+Half of a cohort cannot be called broken by the other half. Where neither driver nor limit nor firmware tells the heaps
+apart, the name stands for two products or two settings, and people are told so once.
+
+Groups within a cohort that a setting or a library makes faster or slower as a whole.
+
+A fleet half upgraded to a slower driver has two medians. Against one median between them every fault hides in the
+spread; against the own level's it shows, and the step is one notice instead of n accusations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fleetridge_server.engine.evidence import Factors
+from fleetridge_server.engine.rule import (
+    FEWEST_PEERS,
+    HALF_SLOW_FEWEST,
+    HALF_SLOW_FLOORS,
+    HALF_SLOW_GAP,
+    HALF_SLOW_LARGEST_SHARE,
+    HALF_SLOW_NEAREST,
+    HALF_SLOW_SCALES,
+    MIXED_GAP,
+    MIXED_NEAREST,
+    MIXED_SCALES,
+    MIXED_SMALLEST_SHARE,
+    STEP_SCALES,
+)
+from fleetridge_server.engine.statistics import NORMAL_CONSISTENCY, median, robust_deviation, small_sample_factor
+from fleetridge_server.engine.values import Member
+
+
+def level_centers(levels: Sequence[Sequence[float]], floor: float) -> list[float]:
+    """
+    Center of each level of a cohort: its median, or that of its faster half where the slower half is set apart.
+
+    A half is set apart where its median lies at least 8 scales, 3.5 floors and 3 % below that of the faster half, with
+    a gap of half that distance between them. The scale is the root mean square of all residuals within levels and
+    halves. Together such halves are at most a quarter of the cohort, else none is.
+
+    Args:
+        levels: values of each level, above 0.
+        floor: smallest scale, as a fraction.
+    """
+    centers = [median(values) for values in levels]
+    apart = [place for place, values in enumerate(levels) if _has_gap(values, floor)]
+    total = sum(map(len, levels))
+    if not apart or sum(len(levels[place]) // 2 for place in apart) > HALF_SLOW_LARGEST_SHARE * total:
+        return centers
+    heaps = [heap for place, values in enumerate(levels) for heap in (_halves(values) if place in apart else [values])]
+    scale = _pooled_scale(heaps)
+    for place in apart:
+        slower, faster = _halves(levels[place])
+        if _distance(slower, faster) >= HALF_SLOW_SCALES * scale:
+            centers[place] = median(faster)
+    return centers
+
+
+def _has_gap(values: Sequence[float], floor: float) -> bool:
+    """Whether a level falls into halves far enough apart to be looked at."""
+    if len(values) % 2 or not FEWEST_PEERS <= len(values) < HALF_SLOW_FEWEST:
+        return False
+    slower, faster = _halves(values)
+    gap = faster[0] - slower[-1]
+    is_far = _distance(slower, faster) >= max(HALF_SLOW_NEAREST, HALF_SLOW_FLOORS * floor)
+    return is_far and gap >= HALF_SLOW_GAP * (median(faster) - median(slower))
+
+
+def _halves(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[:half], ordered[half:]
+
+
+def _distance(slower: Sequence[float], faster: Sequence[float]) -> float:
+    return 1 - median(slower) / median(faster)
+
+
+def _pooled_scale(heaps: Sequence[Sequence[float]]) -> float:
+    """Relative standard deviation about the heaps' own medians, each of which costs a degree of freedom."""
+    squares = [(value / median(heap) - 1) ** 2 for heap in heaps for value in heap]
+    return math.sqrt(math.fsum(squares) / max(1, len(squares) - len(heaps)))
+
+
+def mixed_products_boundary(values: Sequence[float], floor: float) -> float | None:
+    """
+    Value between two heaps; None where the values make one.
+
+    The heaps are parted at the widest gap that leaves each at least 40 % of the values, and four.
+
+    Args:
+        values: of one group, above 0.
+        floor: smallest scale, as a fraction of the median.
+    """
+    ordered = sorted(values)
+    fewest = max(FEWEST_PEERS, -int(-MIXED_SMALLEST_SHARE * len(ordered) // 1))
+    if len(ordered) < 2 * fewest:
+        return None
+    cut = max(range(fewest, len(ordered) - fewest + 1), key=lambda place: ordered[place] - ordered[place - 1])
+    low, high = ordered[:cut], ordered[cut:]
+    if high[0] - low[-1] < MIXED_GAP * (median(high) - median(low)):
+        return None
+    distance = median(high) / median(low) - 1
+    scale = max(_deviation(low), _deviation(high), floor)
+    if distance < MIXED_NEAREST or distance < MIXED_SCALES * scale:
+        return None
+    return (low[-1] + high[0]) / 2
+
+
+def _deviation(values: Sequence[float]) -> float:
+    center = median(values)
+    factor = NORMAL_CONSISTENCY * small_sample_factor(len(values)) / center
+    return factor * median(abs(value - center) for value in values)
+
+
+# Factor of a split that no recorded factor explains.
+POPULATION = "population"
+
+# 95 % of a normal distribution, and the standard error of a median in units of that of a mean.
+_Z_95 = 1.96
+_MEDIAN_ERROR = math.sqrt(math.pi / 2)
+
+
+class Level(NamedTuple):
+    """Value of one factor, as people write it; "unknown" for a reading that is missing."""
+
+    factor: str
+    name: str
+
+
+class LevelFigures(NamedTuple):
+    """A level with the number of its gpus and their median, that of the faster half where the slower is set apart."""
+
+    level: Level
+    n: int
+    median: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    A factor whose levels differ.
+
+    Attributes:
+        levels: with at least four gpus, slowest first.
+        within: the levels of other factors among which the step was found; empty for the whole cohort.
+        effect: slowest median over fastest, less 1.
+        low, high: 95 % interval of the effect, from the pooled scale and the standard error of medians.
+        gpu_ids: of the slowest level.
+    """
+
+    factor: str
+    within: tuple[Level, ...]
+    levels: tuple[LevelFigures, ...]
+    effect: float
+    low: float
+    high: float
+    gpu_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """
+    Gpus that are judged against one median.
+
+    Attributes:
+        levels: that they share; empty where the cohort was not split.
+        counted: whose values make the median.
+        guests: judged beside them without a say: of a level too small for a median, or not measured lately.
+    """
+
+    levels: tuple[Level, ...]
+    counted: tuple[Member, ...]
+    guests: tuple[Member, ...]
+
+
+def grouped(members: Sequence[Member], floor: float) -> tuple[list[Group], list[Step]]:
+    """
+    Groups of a cohort, and the steps between them.
+
+    The factor whose levels lie furthest apart, in within-level scales, splits the cohort; its levels are then looked at
+    in the same way. Last, a group whose values fall into two heaps is two products or settings of one name.
+
+    Args:
+        members: of one cohort.
+        floor: smallest scale, as a fraction of the median.
+    """
+    counted = tuple(member for member in members if member.in_window)
+    guests = tuple(member for member in members if not member.in_window)
+    if not counted:
+        return [], []
+    return _split(Group((), counted, guests), Factors._fields, floor)
+
+
+def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]) -> float:
+    """
+    Relative robust deviation of values about their own group's center.
+
+    Each residual is raised by its group's small-sample factor; the result is 1.4826·median over all.
+    """
+    residuals: list[float] = []
+    for values, center in zip(groups, centers, strict=True):
+        factor = small_sample_factor(len(values)) / center
+        residuals.extend(factor * (value - center) for value in values)
+    return robust_deviation(residuals)
+
+
+def _split(group: Group, factors: Sequence[str], floor: float) -> tuple[list[Group], list[Step]]:
+    if len(group.counted) < 2 * FEWEST_PEERS:
+        return [group], []
+    factors = _varied(group.counted, factors)
+    found = [candidate for factor in factors if (candidate := _candidate(group, factor, _level_reader(factor), floor))]
+    if not found:
+        heaps = _heaps(group, floor)
+        return (heaps.parts, [heaps.step]) if heaps else ([group], [])
+    best = max(found, key=lambda candidate: candidate.distance)
+    rest = [factor for factor in factors if factor != best.step.factor]
+    groups: list[Group] = []
+    steps = [best.step]
+    for part in best.parts:
+        parts, further = _split(part, rest, floor)
+        groups += parts
+        steps += further
+    return groups, steps
+
+
+def _varied(members: Sequence[Member], factors: Iterable[str]) -> list[str]:
+    """Factors that are not the same for all; most are, so that nothing else need be looked at."""
+    settings = {member.newest.report.factors for member in members}
+    positions = {factor: Factors._fields.index(factor) for factor in factors}
+    return [factor for factor, place in positions.items() if len({setting[place] for setting in settings}) > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    step: Step
+    parts: list[Group]
+    distance: float
+
+
+def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], floor: float) -> _Candidate | None:
+    """Split of a group by a factor; None where its levels do not differ, or are too small to tell."""
+    by_level: dict[str, list[Member]] = defaultdict(list)
+    for member in group.counted:
+        by_level[level_of(member)].append(member)
+    large = {name: tuple(members) for name, members in by_level.items() if len(members) >= FEWEST_PEERS}
+    if len(large) < 2:  # noqa: PLR2004 # a step has two sides
+        return None
+    small = [member for name, members in by_level.items() if name not in large for member in members]
+    return _between(group, factor, large, [*small, *group.guests], level_of, floor)
+
+
+def _between(  # one step of the search, in which everything matters
+    group: Group,
+    factor: str,
+    large: dict[str, tuple[Member, ...]],
+    others: Sequence[Member],
+    level_of: Callable[[Member], str],
+    floor: float,
+) -> _Candidate | None:
+    values = [[member.value for member in members] for members in large.values()]
+    centers = level_centers(values, floor)
+    figures = sorted(
+        (
+            LevelFigures(Level(factor, name), len(members), center)
+            for (name, members), center in zip(large.items(), centers, strict=True)
+        ),
+        key=lambda level: (level.median, level.level),
+    )
+    deviation = max(pooled_deviation(values, centers), floor)
+    distance = (figures[-1].median / figures[0].median - 1) / deviation
+    if distance < STEP_SCALES:
+        return None
+    # A gpu of a level without a median is held to the slowest: it must not be accused for a setting of its own.
+    slowest = figures[0].level.name
+    guests: dict[str, list[Member]] = defaultdict(list)
+    for member in others:
+        name = level_of(member)
+        guests[name if name in large else slowest].append(member)
+    parts = [
+        Group((*group.levels, level.level), large[level.level.name], tuple(guests[level.level.name]))
+        for level in figures
+    ]
+    return _Candidate(_step(factor, group.levels, figures, deviation, large[slowest]), parts, distance)
+
+
+def _step(
+    factor: str,
+    within: tuple[Level, ...],
+    figures: Sequence[LevelFigures],
+    deviation: float,
+    slowest: Sequence[Member],
+) -> Step:
+    low_side, high_side = figures[0], figures[-1]
+    effect = low_side.median / high_side.median - 1
+    margin = _Z_95 * _MEDIAN_ERROR * deviation * math.sqrt(1 / low_side.n + 1 / high_side.n)
+    gpu_ids = tuple(member.gpu_id for member in slowest)
+    return Step(factor, within, tuple(figures), effect, effect - margin, effect + margin, gpu_ids)
+
+
+def _heaps(group: Group, floor: float) -> _Candidate | None:
+    """The two heaps into which a group's values fall; None where they make one."""
+    border = mixed_products_boundary([member.value for member in group.counted], floor)
+    if border is None:
+        return None
+
+    def heap_of(member: Member) -> str:
+        return "slower" if member.value < border else "faster"
+
+    return _candidate(group, POPULATION, heap_of, floor)
+
+
+def _level_reader(factor: str) -> Callable[[Member], str]:
+    position = Factors._fields.index(factor)
+
+    def level_of(member: Member) -> str:
+        return level_name(member.newest.report.factors[position])
+
+    return level_of
+
+
+def level_name(reading: str | float | bool | None) -> str:
+    """A factor's reading as people write it; power limits to the whole watt."""
+    if reading is None:
+        return "unknown"
+    if isinstance(reading, bool):
+        return "on" if reading else "off"
+    return reading if isinstance(reading, str) else f"{reading:.0f}"

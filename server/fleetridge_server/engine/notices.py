@@ -1,0 +1,262 @@
+"""
+What is said of a device or a cohort as a whole: upgrades, drift of the fleet, below the datasheet.
+
+What the gpus of a cohort share of their drift.
+
+A hot summer or a new library that nobody recorded makes a whole fleet slower, and where machines wander by some per
+cent from week to week all of them do. A gpu drifted by itself only where it lost more than its peers did.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fleetridge.quantities import percent, signed_percent
+from fleetridge.report import RoofKey
+from fleetridge_server.engine.cohort import Cohort
+from fleetridge_server.engine.drift import Drift
+from fleetridge_server.engine.groups import POPULATION, Level, Step, level_name
+from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
+from fleetridge_server.engine.rule import BELOW_PUBLISHED, BEYOND_SCALES, FEW_NODES, FEWEST_PEERS
+from fleetridge_server.engine.statistics import median, robust_deviation, small_sample_factor
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
+from fleetridge_server.engine.values import Member
+from fleetridge_server.engine.verdict import Verdict
+from fleetridge_server.engine.wording import gpu_count, setting_words, value_words
+
+NoticeKind = Literal[
+    "factor_step",
+    "mixed_ecc",
+    "wide_cohort",
+    "two_populations",
+    "below_published",
+    "above_published",
+    "fleet_drift",
+    "upgrade",
+]
+
+
+# Names beyond these are no words any more; gpu_ids have them all.
+_MOST_NODES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """
+    One sentence on a cohort.
+
+    Attributes:
+        cohort, roof: None where it is about the device, or about all cohorts of a roof.
+        effect, low, high: as fractions, where there is one.
+        gpu_ids: of the side that is slower, or odd.
+    """
+
+    kind: NoticeKind
+    text: str
+    cohort: Cohort | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    gpu_ids: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    roof: RoofKey | None = None
+
+
+def cohort_notices(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
+    """Notices on one cohort."""
+    notices = [_step_notice(judged.cohort, step, judged.groups) for step in judged.steps]
+    wide = next((group.yardstick for group in judged.groups if group.yardstick.wide), None)
+    if wide is not None:
+        share = wide.scale.value / wide.median
+        text = (
+            f"{wide.pooled_n} gpus scatter by {percent(share)} of their median: "
+            f"only a loss of more than {percent(wide.limit)} stands out"
+        )
+        notices.append(Notice("wide_cohort", text, judged.cohort, effect=share))
+    return [*notices, *_beside_published(judged, published)]
+
+
+def device_notices(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
+    """Notices that all cohorts of a device share, each once."""
+    return [*_sizes(cohorts), *_mixed_ecc(cohorts)]
+
+
+def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
+    """One name that stands for gpus of several sizes."""
+    sizes: dict[RoofKey, dict[tuple[int | None, int | None], int]] = defaultdict(dict)
+    for judged in cohorts:
+        conditions = judged.cohort.conditions
+        if conditions.mig_profile is None and conditions.partition is None:
+            key = conditions.sm_count, conditions.memory_bytes
+            counts = sizes[judged.cohort.roof]
+            counts[key] = max(judged.n, counts.get(key, 0))
+    for counts in sizes.values():
+        known = {size: n for size, n in counts.items() if None not in size}
+        if len(known) > 1:
+            parts = [f"{n} with {sms} multiprocessors" for (sms, _), n in sorted(known.items(), key=str)]
+            return [Notice("two_populations", f"one name, gpus of different size: {', '.join(parts)}")]
+    return []
+
+
+def fleet_drift_notice(cohort: Cohort, gpu_ids: Sequence[str], change: float) -> Notice:
+    """Notice that most gpus of a cohort became slower than they were."""
+    text = f"{gpu_count(len(gpu_ids))} became slower together, by {percent(-change)}: look for what they share"
+    return Notice("fleet_drift", text, cohort, effect=change, gpu_ids=tuple(gpu_ids))
+
+
+def upgrade_notices(effects: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]) -> list[Notice]:
+    """What each change of a factor did to the gpus that met it, each against itself."""
+    return [
+        _upgrade_notice(roof, change, effect) for roof, found in effects.items() for change, effect in found.items()
+    ]
+
+
+def _upgrade_notice(roof: RoofKey, change: EpochChange, effect: PairedEffect) -> Notice:
+    before, after = change
+    versions = f"{setting_words(*before)} to {value_words(*after)}"
+    text = (
+        f"{versions} changed {effect.n} gpus by {signed_percent(effect.effect)} "
+        f"({signed_percent(effect.low)} to {signed_percent(effect.high)}), each against itself"
+    )
+    return Notice(
+        "upgrade", text, effect=effect.effect, low=effect.low, high=effect.high, levels=tuple(change), roof=roof
+    )
+
+
+def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> Notice:
+    slow, fast = step.levels[0], step.levels[-1]
+    interval = f"{signed_percent(step.effect)} ({signed_percent(step.low)} to {signed_percent(step.high)})"
+    if step.factor == POPULATION:
+        text = (
+            f"one name, two populations: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
+            f"tells them apart{_except_nodes(step, groups)}; each is judged among its own"
+        )
+        kind: NoticeKind = "two_populations"
+    else:
+        text = (
+            f"{setting_words(*slow.level)} ({slow.n} gpus{_all_of_nodes(step, groups)}) differs from "
+            f"{value_words(*fast.level)} ({fast.n} gpus) by {interval}; each gpu is judged among its own"
+        )
+        kind = "mixed_ecc" if step.factor == "ecc_enabled" else "factor_step"
+    levels = tuple(level.level for level in step.levels)
+    return Notice(kind, text, cohort, step.effect, step.low, step.high, step.gpu_ids, levels)
+
+
+def _except_nodes(step: Step, groups: Sequence[JudgedGroup]) -> str:
+    """Words for populations that follow the nodes."""
+    names = _own_nodes(step, groups)
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NODES} more" if len(names) > _MOST_NODES else ""
+    return f" except their nodes ({', '.join(names[:_MOST_NODES])}{more})"
+
+
+def _all_of_nodes(step: Step, groups: Sequence[JudgedGroup]) -> str:
+    """Words for a slower level that is that of a few whole nodes: there the nodes are what to look at."""
+    names = _own_nodes(step, groups)
+    if not 0 < len(names) <= FEW_NODES:
+        return ""
+    *others, last = names
+    return f", all on node {last}" if not others else f", all on nodes {', '.join(others)} and {last}"
+
+
+def _own_nodes(step: Step, groups: Sequence[JudgedGroup]) -> list[str]:
+    """Nodes all of whose gpus are of the slower level, if it has no others."""
+    slow = set(step.gpu_ids)
+    members = [member for judged in groups for member in judged.group.counted]
+    inside = {member.newest.report.node for member in members if member.gpu_id in slow}
+    outside = {member.newest.report.node for member in members if member.gpu_id not in slow}
+    if None in inside or inside & outside:
+        return []
+    return sorted(node.name for node in inside if node is not None)
+
+
+def _mixed_ecc(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
+    """ECC on and off within a device, where no step between them says so."""
+    if any(step.factor == "ecc_enabled" for judged in cohorts for step in judged.steps):
+        return []
+    settings: dict[str, set[str]] = defaultdict(set)
+    for member in (member for judged in cohorts for group in judged.groups for member in group.group.counted):
+        settings[level_name(member.newest.report.factors.ecc_enabled)].add(member.gpu_id)
+    if not settings.keys() >= {"on", "off"}:
+        return []
+    rare = min(("off", "on"), key=lambda name: len(settings[name]))
+    found = "too few to tell a difference" if len(settings[rare]) < FEWEST_PEERS else "without a clear difference"
+    text = f"ECC is on for {gpu_count(len(settings['on']))} and off for {len(settings['off'])}, {found}"
+    return [Notice("mixed_ecc", text, gpu_ids=tuple(sorted(settings[rare])))]
+
+
+def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
+    roof = judged.cohort.roof
+    peak = published.get(roof)
+    values = [member.value for group in judged.groups for member in group.group.counted]
+    if peak is None or len(values) < FEWEST_PEERS:
+        return []
+    share = median(values) / peak
+    if share < BELOW_PUBLISHED[roof.kind]:
+        text = (
+            f"all {len(values)} gpus together reach {percent(share)} of the published peak: the model, not single gpus"
+        )
+        return [Notice("below_published", text, judged.cohort, effect=share - 1)]
+    above = _above(judged, peak)
+    if above:
+        lie = "lies" if len(above) == 1 else "lie"
+        text = f"{gpu_count(len(above))} {lie} above the published peak: check clocks, operands and the peak's source"
+        return [Notice("above_published", text, judged.cohort, gpu_ids=above)]
+    return []
+
+
+def _above(judged: JudgedCohort, peak: float) -> tuple[str, ...]:
+    members: Iterable[Member] = (member for group in judged.groups for member in group.group.counted)
+    return tuple(member.gpu_id for member in members if member.value > peak)
+
+
+Drifts = Mapping[str, Mapping[RoofKey, Drift]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Median of the recent changes of a cohort's gpus, and their scale."""
+
+    change: float
+    scale: float
+
+    def explains(self, own: Drift) -> bool:
+        """Whether a gpu lost no more than its peers, give or take what sets them apart."""
+        return own.recent_change - self.change > -max(own.gate, BEYOND_SCALES * self.scale)
+
+
+def own_drifts(drifts: Drifts, verdicts: Iterable[Verdict]) -> tuple[Drifts, list[Notice]]:
+    """
+    Drifts less what peers share, and one notice for each cohort that became slower as a whole.
+
+    With the changes of at least four gpus since their baselines: one that drifted is steady after all where its change
+    lies within the gate, or within 3.5 robust scales, of their median.
+    """
+    cohorts: dict[Cohort, list[tuple[str, Drift]]] = defaultdict(list)
+    for verdict in verdicts:
+        own = drifts.get(verdict.gpu_id, {}).get(verdict.cohort.roof)
+        if own is not None and own.status != "learning":
+            cohorts[verdict.cohort].append((verdict.gpu_id, own))
+    kept: dict[str, dict[RoofKey, Drift]] = {gpu_id: dict(by_roof) for gpu_id, by_roof in drifts.items()}
+    notices: list[Notice] = []
+    for cohort, members in cohorts.items():
+        if len(members) < FEWEST_PEERS:
+            continue
+        shared = _shared([own.recent_change for _, own in members])
+        losers = [(gpu_id, own) for gpu_id, own in members if own.status == "drifted"]
+        if losers and shared.change <= -losers[0][1].gate:
+            notices.append(fleet_drift_notice(cohort, [gpu_id for gpu_id, _ in losers], shared.change))
+        for gpu_id, own in losers:
+            if shared.explains(own):
+                kept[gpu_id][cohort.roof] = replace(own, status="steady")
+    return kept, notices
+
+
+def _shared(changes: list[float]) -> _Shared:
+    center = median(changes)
+    deviation = robust_deviation([change - center for change in changes])
+    return _Shared(center, small_sample_factor(len(changes)) * deviation)

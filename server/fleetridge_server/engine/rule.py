@@ -1,0 +1,216 @@
+"""
+Every constant of the rule, with its reason: what is compared, when a gpu is slow, and when somebody is told of it.
+
+A change here changes verdicts; it raises `RULE_VERSION`.
+"""
+
+from datetime import timedelta
+
+# Written beside every stored verdict; a change of any rule or constant raises it.
+RULE_VERSION = 4
+
+
+# With fewer the median is hardly more than one gpu's own word.
+FEWEST_PEERS = 4
+
+# A roof of an import may not say by which kernel it was measured; it is compared with its like only.
+JUDGED_KERNELS = {"compute": ("gemm_reference", None), "memory": ("read", None)}
+BEST_KERNEL = "gemm_best"
+
+
+# A sustained product may be limited by memory that was only measured in short bursts; streams draw too little power for
+# the two to differ much. An import says nothing of its regime.
+STAND_IN_REGIMES = ("burst", "unspecified")
+
+
+# Three reports outvote one disturbed sweep, and a gpu that became slower shows after two.
+NEWEST_REPORTS = 3
+
+
+# How far back an accusation remembers: a fault that comes and goes shows within ten runs, a repaired gpu is clean then.
+REMEMBERED_REPORTS = 10
+
+
+# Older values say how a gpu was, not how it is; a month holds several sweeps of even a rarely measured fleet.
+MEASUREMENT_WINDOW = timedelta(days=30)
+
+
+# Links are compared with their like, but a slow link is no slow gpu.
+LINK_LEVELS = ("pcie", "nvlink")
+
+
+# Synchronised clocks differ by milliseconds; some minutes are common where nobody looks after them.
+CLOCK_AHEAD_TOLERATED = timedelta(minutes=5)
+
+
+# Nobody carries a card from one running host to another within an hour.
+MOVING_TAKES = timedelta(hours=1)
+
+
+# Clocks and counters are read with some error.
+READING_SLACK = 1.05
+
+# Where only the datasheet is known: its clock is rarely more than a fifth below the highest one.
+ABOVE_PUBLISHED = 1.25
+
+
+# A change of less is noise as far as accusations go: the least that noise is taken for is half of it.
+SMALLEST_UPGRADE_EFFECT = 0.01
+
+
+# Two medians of four gpus each lie 0.89 scales apart by chance in one case of three, and 2 in one of forty.
+STEP_SCALES = 2.0
+
+
+# From eight on, each half has gpus enough to be a population of its own; an odd level's median is of the larger part.
+HALF_SLOW_FEWEST = 2 * FEWEST_PEERS
+
+# Halves of four healthy values lie 1.3 scales apart on average. With the five degrees of freedom of two levels of four,
+# 0.06 % of healthy gpus are set apart at eight, whatever their spread; 5 % at 0.5 % of noise are fifteen.
+HALF_SLOW_SCALES = 8.0
+
+# Nearer ones are within the limit of each other, floors being the least that noise explains.
+HALF_SLOW_NEAREST = 0.03
+HALF_SLOW_FLOORS = 3.5
+
+# Between heaps there is a gap, no slope.
+HALF_SLOW_GAP = 0.5
+
+# Two of eight. Beyond it, the slower ones are no minority, and nothing tells who is at fault.
+HALF_SLOW_LARGEST_SHARE = 0.25
+
+
+# A smaller heap is a minority that robust medians bear, and may well be faulty.
+MIXED_SMALLEST_SHARE = 0.4
+
+# Halves of one normal heap lie 2.2 of their own scales apart, of a uniform one 2.7.
+MIXED_SCALES = 6.0
+
+# Between two heaps there is nothing, or almost; a slow quarter among the "lower" ones leaves no such gap.
+MIXED_GAP = 0.5
+
+# Heaps nearer than this are of no interest to anybody who looks for slow gpus.
+MIXED_NEAREST = 0.03
+
+
+# The floor is twice the noise between runs: three runs of one gpu, the mildest case, then still lie inside it.
+NOISES_PER_FLOOR = 2.0
+LOWEST_FLOOR = 0.005  # clocks and temperatures move every gpu by some tenths of a per cent
+HIGHEST_FLOOR = 0.02  # noisier measurements say little; a higher floor would hide faults of 7 %
+FLOOR_WHEN_UNKNOWN = 0.01  # noise of 0.5 % is what a careful measurement reaches
+RUNS_FOR_NOISE = 3
+GPUS_FOR_NOISE = 8
+
+# The variance of three normal values is exponential: one in a thousand lies above ten times the median. A gpu that does
+# changed meanwhile or was disturbed. It counts as ten medians: a few say little, and many are the fleet's nature.
+NOISE_MOST_MEDIANS = 10.0
+
+# Of values written with few digits most runs are equal. Where a tenth of the gpus (and no less than four) has other
+# runs, a step of the last digit is their noise; fewer are gpus that changed.
+NOISE_FEWEST_UNEQUAL = 4
+NOISE_UNEQUAL_SHARE = 0.1
+
+
+# Iglewicz and Hoaglin (1993): a modified z beyond 3.5 is an outlier.
+BEYOND_SCALES = 3.5
+
+# Less than 3 % is nobody's trouble, and three floors are the least that a noisy measurement can tell.
+SMALLEST_GATE = 0.03
+FLOORS_PER_GATE = 3.0
+
+# Two bad gpus among eight stretch the scale until neither is beyond it; a tenth lost is a fault whatever it says …
+PLAIN_LOSS = 0.10
+# … unless so many gpus scatter so widely that a tenth is nothing special among them.
+WIDE_SCALE = 0.03
+WIDE_FEWEST = 16
+
+# A median of so many gpus moves by a sixteenth of what sets them apart, and to look back would only take time.
+STEADY_MEDIAN_FROM = 256
+
+
+# Of twenty gpus called outliers at most one is to be healthy.
+FALSE_DISCOVERIES = 0.05
+
+
+# One disturbance (a neighbour's job, a hot hour) must not count as two witnesses.
+CONFIRMATIONS_APART = timedelta(hours=1)
+CONFIRMATIONS = 2
+
+# No disturbance that leaves a run converged and uncontended costs a quarter.
+LOSS_AT_ONCE = 0.25
+
+# A gpu near the limit keeps its standing until it is clearly inside, so that it does not come and go.
+CLEAR_PART = 0.8
+CLEAR_RUNS = 2
+
+# With four or five the median is moved by every one of them.
+FEWEST_FOR_OUTLIER = 6
+
+
+# Fewer runs estimate neither the level nor the noise.
+BASELINE_RUNS = 8
+
+# Long enough for a creep of 0.05 % per run (found after some 40 runs), short enough to go through for every gpu.
+MOST_RUNS = 200
+
+# Runs within an hour share temperature and neighbours: together they are one look at the gpu.
+DRIFT_RUNS_APART = timedelta(hours=1)
+
+CUSUM_SLACK = 0.5
+CUSUM_DECISION = 5.0
+CUSUM_CLIP = 3.0
+
+SMALLEST_DRIFT = 0.02
+FLOORS_PER_DRIFT = 2.0
+DRIFT_FEWEST_SINCE = 3
+DRIFT_RECENT = 5
+
+
+# A gpu that is always busy when its turn comes is looked at some other time; three turns or three days are too long.
+TURNS_MISSED = 3
+STALE_AFTER_AT_LEAST = timedelta(days=3)
+
+# One failed attempt may be anything; two in a row leave a gpu unmeasured.
+FAILURES_IN_A_ROW = 2
+
+
+# "All gpus of the node" says something from two on.
+NODE_FEWEST_GPUS = 2
+RACK_FEWEST_NODES = 2
+
+# Beside fewer other gpus than its own, a node has no peers that could show it slow.
+NODE_LARGEST_SHARE = 0.5
+
+# Each gpu of a slow node lies at least half a gate below its peers.
+NODE_GATE_PART = 0.5
+
+
+# Sustained products under a power limit reach 70 % of the datasheet on healthy silicon, reads 90 %.
+BELOW_PUBLISHED = {"compute": 0.5, "memory": 0.7}
+
+
+# So many nodes with a setting of their own were set apart by somebody; more are a rollout.
+FEW_NODES = 3
+
+
+# Of these, what a device says of itself while it is timed: without any of it a loss cannot be explained.
+EXPLAINING_READINGS = ("power_w", "sm_clock_mhz", "memory_clock_mhz", "temperature_c")
+
+
+# Differences below these are how readings scatter on like gpus under like load.
+POWER_LIMIT_LOWER = 0.02
+POWER_LOWER = 0.05
+CLOCK_LOWER = 0.015
+MEMORY_CLOCK_LOWER = 0.01
+HOTTER_C = 8.0
+FALLING_PART = 0.03
+
+# What lies lower by less than half of the loss leaves most of it unexplained.
+EXPLAINED_PART = 0.5
+
+# A throttle counter that grew by less during a timed phase explains no loss that counts.
+THROTTLE_MS = 5.0
+
+
+# A cause that half of the gpus do not show is not what the place shares.
+SHARED_CAUSE_PART = 0.5

@@ -1,0 +1,217 @@
+"""
+When devices are evaluated: soon after reports arrive, at least every hour, and never all the time.
+
+A run of the whole fleet reports for a while; judging after each report would cost much and say little. So an
+evaluation waits until nothing more arrives, though not for ever, and takes at most a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from fleetridge_server.background import Task
+from fleetridge_server.db.locks import Leadership
+from fleetridge_server.db.troubles import DATABASE_TROUBLES
+from fleetridge_server.db.verdict_tables import EvaluationDue
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.evaluation.kept_histories import device_groups_with_due_gpus
+from fleetridge_server.evaluation.process import BrokenOffError
+from fleetridge_server.settings import EVALUATE_EVERY
+from fleetridge_server.verdicts.save import SupersededError
+from fleetridge_server.verdicts.series import (
+    DeviceGroup,
+    LastEvaluation,
+    due_notes,
+    is_behind,
+    is_future_dated,
+    last_evaluations,
+    note_due,
+)
+
+_log = logging.getLogger(__name__)
+
+# The gpus of a node report within seconds of each other.
+QUIET = timedelta(seconds=5)
+# A fleet whose reports never pause is judged every minute all the same.
+LONGEST_WAIT = timedelta(seconds=60)
+
+
+# An evaluation is followed by four times its duration without one of the same device.
+RESTS = 4
+
+# A device whose evaluation fails is let be for as long as any waits.
+AFTER_FAILURE = LONGEST_WAIT
+
+# How often it is looked whether anything is due: well below QUIET, and two small queries.
+POLL_S = 1.0
+
+# A database that starts again is back by then, and the log of an hour without it stays short.
+AFTER_TROUBLE_S = 5.0
+
+
+Evaluate: TypeAlias = Callable[[DeviceGroup], float]
+"""Evaluates one device; the seconds that it took."""
+
+
+def starts_at(
+    due: EvaluationDue | None, last: LastEvaluation | None, every: timedelta = EVALUATE_EVERY
+) -> datetime | None:
+    """
+    When a device is to be evaluated next; None where neither a report nor an evaluation speaks of it.
+
+    Args:
+        due: what arrived since.
+        last: the evaluation before.
+        every: the longest time between two.
+    """
+    reasons: list[datetime] = []
+    if due is not None:
+        reasons.append(min(due.latest + QUIET, due.since + LONGEST_WAIT))
+    if last is not None:
+        reasons.append(last.made_at + every)
+    if not reasons:
+        return None
+    return min(reasons) if last is None else max(min(reasons), last.made_at + RESTS * last.took)
+
+
+def _latest(due: EvaluationDue | None, last: LastEvaluation | None) -> datetime:
+    """Latest time by which a start is reckoned; one of the two is there."""
+    times = [due.since] if due is not None else []
+    return max([*times, last.made_at, last.as_of] if last is not None else times)
+
+
+@dataclass
+class Schedule:
+    """
+    Evaluates what is due, where this is the server that does.
+
+    Attributes:
+        evaluator: has the database and the clock, and evaluates where nobody else does.
+        every: the longest time between two evaluations of a device.
+        on_evaluated: is told the seconds that each took.
+        evaluate: evaluates one device in place of the evaluator; the seconds that it took.
+    """
+
+    evaluator: Evaluator
+    every: timedelta = EVALUATE_EVERY
+    on_evaluated: Callable[[float], None] = lambda _seconds: None
+    evaluate: Evaluate | None = None
+    leadership: Leadership = field(init=False)
+    _leads: bool = field(default=False, init=False)
+    _let_be: dict[DeviceGroup, datetime] = field(default_factory=dict, init=False)
+    _told_until: datetime | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.leadership = Leadership(self.evaluator.database)
+
+    def follow_once(self, is_ending: Callable[[], bool] = lambda: False) -> list[DeviceGroup]:
+        """
+        Evaluate all that is due now, the longest due first; what was.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database does not answer just now.
+        """
+        if not self._take_lead():
+            return []
+        done: list[DeviceGroup] = []
+        for population in self._due():
+            if is_ending() or not self.leadership.lead():
+                break
+            if self._evaluate(population):
+                done.append(population)
+        return done
+
+    def _take_lead(self) -> bool:
+        led, self._leads = self._leads, False
+        self._leads = self.leadership.lead()
+        if self._leads and not led:
+            self._note_left_over()
+        return self._leads
+
+    def _note_left_over(self) -> None:
+        """What another evaluator had taken up when it was killed has waited long enough."""
+        with self.evaluator.database.writing() as session:
+            note_due(session, device_groups_with_due_gpus(session), self.evaluator.now() - LONGEST_WAIT)
+
+    def _due(self) -> list[DeviceGroup]:
+        now = self.evaluator.now()
+        with self.evaluator.database.reading() as session:
+            notes, last = due_notes(session), last_evaluations(session)
+            known = [own for own in notes.keys() | last.keys() if not self._is_let_be(own, now)]
+            foretold = {
+                population: at
+                for population in known
+                if is_future_dated(at := _latest(notes.get(population), last.get(population)), now)
+            }
+            behind = foretold if foretold and is_behind(session, now) else {}
+        self._tell_of_clock(behind, now)
+        starts = {
+            population: now if population in foretold else start
+            for population in known
+            if (start := starts_at(notes.get(population), last.get(population), self.every)) is not None
+        }
+        ready = [own for own, start in starts.items() if start <= now and own not in behind]
+        return sorted(ready, key=lambda population: (starts[population], population))
+
+    def _tell_of_clock(self, behind: Mapping[DeviceGroup, datetime], now: datetime) -> None:
+        """Say once that this clock is behind: evaluations wait, as verdicts do not go back in time."""
+        self._let_be |= dict.fromkeys(behind, now + AFTER_FAILURE)
+        until = max(behind.values(), default=None)
+        if until is None or until == self._told_until:
+            return
+        self._told_until = until
+        _log.warning(
+            "evaluations wait until %s, when one was made already: this server's clock is behind those of the nodes; "
+            "set it right, and see 'Clocks' in docs/operations.md",
+            until.isoformat(timespec="seconds"),
+        )
+
+    def _is_let_be(self, population: DeviceGroup, now: datetime) -> bool:
+        """Whether it is too early to try again; a time further ahead is one of before the clock was put back."""
+        return now < self._let_be.get(population, now) <= now + AFTER_FAILURE
+
+    def _evaluate(self, population: DeviceGroup) -> bool:
+        try:
+            self.on_evaluated((self.evaluate or self._evaluate_here)(population))
+        except BrokenOffError:
+            return False
+        except SupersededError as error:
+            _log.info("device %d: %s", population.device_id, error)
+        except DATABASE_TROUBLES:
+            self._leads = False  # so that what is left over is noted once the database answers again
+            raise
+        except Exception:  # noqa: BLE001 # logged, whatever it is
+            # One device that cannot be judged must not keep the others waiting.
+            _log.exception("device %d cannot be evaluated; it is tried again in a while", population.device_id)
+            self._let_be[population] = self.evaluator.now() + AFTER_FAILURE
+            return False
+        self._let_be.pop(population, None)
+        return True
+
+    def _evaluate_here(self, population: DeviceGroup) -> float:
+        began_s = time.perf_counter()
+        self.evaluator.evaluate_now(population)
+        return time.perf_counter() - began_s
+
+
+def evaluation_task(schedule: Schedule) -> Task:
+    """Following a schedule as a task of the server."""
+
+    def turn(end: threading.Event) -> float:
+        schedule.follow_once(end.is_set)
+        return POLL_S
+
+    return Task(
+        "evaluator",
+        "evaluations wait",
+        turn,
+        first_after_s=POLL_S,
+        after_trouble_s=AFTER_TROUBLE_S,
+        at_end=schedule.leadership.resign,
+    )

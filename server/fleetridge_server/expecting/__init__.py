@@ -1,1 +1,0 @@
-"""The inventory: nodes and gpus that people expect, read from CSV, so that what never reported is missed."""

@@ -1,0 +1,1 @@
+"""Questions to the database about the fleet, one noun a file."""

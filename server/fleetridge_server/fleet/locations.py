@@ -1,0 +1,348 @@
+"""
+Where gpus are and were, how their newest reports ended, and by what they differ.
+
+Where gpus are, of which device they are, and how their newest reports ended: now, or as of an earlier time.
+
+What a gpu's row says holds for every time since the gpu's newest report. For an earlier time it is read from the
+reports up to then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, bindparam, case, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted
+from fleetridge_server.engine.cohort import Span
+from fleetridge_server.engine.evidence import FactorName
+from fleetridge_server.engine.groups import level_name
+from fleetridge_server.fleet.find import is_storable
+from fleetridge_server.verdicts.series import DeviceGroup
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLocation:
+    """
+    A gpu as its newest report up to some time describes it.
+
+    Attributes:
+        row: of the gpu.
+        node: None where an import never said.
+        index: in the driver's order, for people.
+        ordered_at, received_at, outcome, reason: of the newest report with a time, measured or not; None where none
+            has a time.
+        is_due: whether it reported something that its history does not know yet.
+    """
+
+    row: int
+    gpu_id: str
+    device_id: int
+    cluster: str
+    node: str | None
+    index: int | None
+    pci_bus_id: str | None
+    mig_profile: str | None
+    partition: str | None
+    ordered_at: datetime | None
+    received_at: datetime | None
+    outcome: str | None
+    reason: str | None
+    is_due: bool
+
+
+_GPU_ROWS = "gpu_rows"
+_OF_GPU: list[InstrumentedAttribute[Any]] = [
+    Gpu.id, Gpu.identity, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile, Gpu.partition, Gpu.is_due,
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where gpus are to be; None is anywhere."""
+
+    cluster: str | None = None
+    node: str | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any place is left out."""
+        return self.cluster is not None or self.node is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """
+    A device with what there is of it.
+
+    Attributes:
+        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
+    """
+
+    device: Device
+    gpus: int
+    nodes: int
+    newest_report: datetime | None
+
+
+def device_counts(
+    session: Session, span: Span, where: Where | None = None, *, device_ids: Collection[int] | None = None
+) -> list[DeviceCount]:
+    """
+    Devices that have gpus there, sorted by name.
+
+    Args:
+        session: to read in.
+        span: time and population.
+        where: the gpus are to be.
+        device_ids: only these devices, of which the gpus are now.
+    """
+    where = where or Where()
+    if not is_possible(where):
+        return []
+    now = [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
+    located = _located(span, where, *now).subquery()
+    query = (
+        select(
+            Device, func.count(), func.count(located.c.node_id.distinct()), func.max(located.c.ordered_at)
+        )  # a node is named within its cluster, so that its row counts once
+        .join(located, located.c.device_id == Device.id)
+        .group_by(Device.id)
+    )
+    counts = [DeviceCount(*row) for row in session.execute(query)]
+    return sorted(counts, key=lambda count: count.device.name)
+
+
+def locations_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuLocation]:
+    """Where the gpus of a device are, in no order; gpus first seen later than `span.as_of` are left out."""
+    where = where or Where()
+    if not is_possible(where):
+        return []
+    return _read(session.execute(_located(span, where, device_then(span) == device_id)))
+
+
+def gpu_rows_there(
+    session: Session, device_id: int, span: Span, where: Where, *, is_past: bool = True
+) -> dict[int, str]:
+    """
+    Ids of the gpus of a device that are there, by their rows.
+
+    Args:
+        session: to read in.
+        device_id: of the device.
+        span: time and population.
+        where: the gpus are to be.
+        is_past: whether the time is one of the past; where they are now their own rows say.
+    """
+    if not is_possible(where):
+        return {}
+    if is_past:
+        found = _located(span, where, device_then(span) == device_id).with_only_columns(Gpu.id, Gpu.identity)
+    else:
+        found = _there_now(device_id, where, simulated=span.simulated)
+    # Two columns of a whole fleet: as rows of the ORM they take twice as long.
+    return {row: gpu_id for row, gpu_id in session.connection().execute(found)}  # noqa: C416 # rows, which dict() does not take by type
+
+
+def _there_now(device_id: int, where: Where, *, simulated: bool) -> Select[int, str]:
+    found = select(Gpu.id, Gpu.identity).where(
+        Gpu.device_id == device_id, Gpu.simulated.is_(simulated), ~Gpu.quarantined
+    )
+    if where.cluster is not None:
+        found = found.where(Gpu.cluster == where.cluster)
+    if where.node is not None:
+        found = found.where(Gpu.node_id.in_(select(Node.id).where(Node.name == where.node)))
+    return found
+
+
+def locations_of_gpus(
+    session: Session, gpu_rows: Collection[int], span: Span, *, is_past: bool
+) -> dict[int, GpuLocation]:
+    """
+    Where some gpus are, by their rows; those in quarantine are left out, and those first seen later than `span.as_of`.
+
+    `is_past` is whether the time is one of the past; where they are now their own rows say.
+    """
+    if is_past:
+        found = _read(session.execute(_located(span, Where(), Gpu.id.in_(gpu_rows))))
+    else:
+        found = _read(session.execute(_now(), {_GPU_ROWS: list(gpu_rows)}))
+    return {own.row: own for own in found}
+
+
+@cache
+def _now() -> Select[Any]:
+    """Query that is put together once: that takes as long as running it."""
+    columns: list[Any] = [*_OF_GPU, Gpu.device_id, Gpu.cluster, Node.name.label("node"), *_of_report(Report)]
+    return (
+        select(*columns)
+        .select_from(Gpu)
+        .outerjoin(Report, and_(Report.id == Gpu.last_report_id, Report.ordered_at.is_not(None)))
+        .outerjoin(Node, Node.id == Gpu.node_id)
+        .where(Gpu.id.in_(bindparam(_GPU_ROWS, expanding=True)), ~Gpu.quarantined)
+    )
+
+
+def location_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuLocation | None:
+    """Where one gpu is; None where it was first seen later than `span.as_of`."""
+    return next(iter(_read(session.execute(_located(span, Where(), Gpu.id == gpu_row)))), None)
+
+
+def device_then(span: Span) -> ColumnElement[int]:
+    """
+    Device of the gpu of a row of `gpus` at that time; null where it was not seen yet.
+
+    As in `gpus`: the newest report of those that know it best.
+    """
+    return case(
+        (_is_as_in_its_row(span), Gpu.device_id),
+        else_=_of_report_then(span, "device_id", Report.device_certainty),
+    )
+
+
+def is_possible(where: Where) -> bool:
+    """Whether there may be anything there: some texts cannot be in a database."""
+    return all(is_storable(text) for text in (where.cluster, where.node) if text is not None)
+
+
+def _of_report(report: type[Report]) -> list[InstrumentedAttribute[Any]]:
+    return [report.ordered_at, report.received_at, report.outcome, report.reason]
+
+
+def _read(rows: Iterable[Any]) -> list[GpuLocation]:
+    return [
+        GpuLocation(
+            row=row.id,
+            gpu_id=row.identity,
+            device_id=row.device_id,
+            cluster=row.cluster,
+            node=row.node,
+            index=row.gpu_index,
+            pci_bus_id=row.pci_bus_id,
+            mig_profile=row.mig_profile,
+            partition=row.partition,
+            ordered_at=row.ordered_at,
+            received_at=row.received_at,
+            outcome=row.outcome,
+            reason=row.reason,
+            is_due=row.is_due,
+        )
+        for row in rows
+    ]
+
+
+def _located(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[Any]:
+    latest = aliased(Report)
+    # One that only imports without a time speak of has always been there, and its row says where.
+    is_timeless = Gpu.first_seen.is_(None)
+    cluster = case((is_timeless, Gpu.cluster), else_=latest.cluster)
+    wanted = [] if where.cluster is None else [cluster == where.cluster]
+    wanted += [] if where.node is None else [Node.name == where.node]
+    newest = case((_is_as_in_its_row(span), Gpu.last_report_id), else_=_of_report_then(span, "id"))
+    return (
+        select(
+            *_OF_GPU,
+            device_then(span).label("device_id"),
+            cluster.label("cluster"),
+            Node.id.label("node_id"),
+            Node.name.label("node"),
+            *_of_report(latest),
+        )
+        .select_from(Gpu)
+        .outerjoin(latest, and_(latest.id == newest, latest.ordered_at.is_not(None)))
+        .outerjoin(Node, Node.id == case((is_timeless, Gpu.node_id), else_=latest.node_id))
+        .where(
+            Gpu.simulated.is_(span.simulated),
+            ~Gpu.quarantined,
+            *chosen,
+            *wanted,
+            or_(is_timeless, latest.id.is_not(None)),
+        )
+    )
+
+
+def _is_as_in_its_row(span: Span) -> ColumnElement[bool]:
+    return or_(Gpu.last_seen.is_(None), Gpu.last_seen <= span.as_of)
+
+
+def _of_report_then(
+    span: Span, column: str, *first: InstrumentedAttribute[int | None]
+) -> ScalarSelect[UUID] | ScalarSelect[int]:
+    """A column of the gpu's newest report up to that time; `first` are columns to sort by before time."""
+    report = aliased(Report)
+    return (
+        select(getattr(report, column))
+        .where(report.gpu_id == Gpu.id, report.ordered_at <= span.as_of, is_trusted(report))
+        .order_by(
+            *(getattr(report, name.key).desc() for name in first),
+            report.ordered_at.desc(),
+            report.measured_to.desc(),
+            report.id.desc(),
+        )
+        .limit(1)
+        .correlate(Gpu)
+        .scalar_subquery()
+    )
+
+
+def levels_of_reports(session: Session, report_ids: Iterable[UUID], factor: FactorName) -> dict[UUID, str]:
+    """What some reports say of a factor, as people write it; "unknown" where they do not."""
+    found: dict[UUID, str] = {}
+    for chunk in in_chunks(list(set(report_ids))):
+        query = select(Report.id, getattr(Report, factor)).where(Report.id.in_(chunk))
+        found |= {report_id: level_name(reading) for report_id, reading in session.execute(query)}
+    return found
+
+
+def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: str) -> dict[str, str]:
+    """A label of the node that each gpu is on, by gpu; "unknown" where its node has none."""
+    found = list(places)
+    names = {place.node for place in found if place.node is not None}
+    labels: dict[tuple[str, str], str] = {}
+    for chunk in in_chunks(sorted(names)):
+        query = select(Node.cluster, Node.name, Node.labels).where(Node.name.in_(chunk))
+        for cluster, name, own in session.execute(query):
+            if label in own:
+                labels[cluster, name] = own[label]
+    return {place.gpu_id: labels.get((place.cluster, place.node or ""), level_name(None)) for place in found}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGpus:
+    """
+    What a cluster has of a device.
+
+    Attributes:
+        identities: of the gpus that are there.
+        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
+    """
+
+    cluster: str
+    identities: Sequence[str]
+    nodes: int
+    newest_report: datetime | None
+
+
+def cluster_gpus(session: Session, population: DeviceGroup) -> list[ClusterGpus]:
+    """What each cluster has of a device, by its name."""
+    there = (
+        Gpu.device_id == population.device_id,
+        Gpu.simulated.is_(population.simulated),
+        ~Gpu.quarantined,
+    )
+    identities: dict[str, list[str]] = defaultdict(list)
+    for cluster, identity in session.execute(select(Gpu.cluster, Gpu.identity).where(*there)):
+        identities[cluster].append(identity)
+    counts = select(Gpu.cluster, func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen))
+    return [
+        ClusterGpus(cluster, identities[cluster], nodes, newest)
+        for cluster, nodes, newest in session.execute(counts.where(*there).group_by(Gpu.cluster).order_by(Gpu.cluster))
+    ]

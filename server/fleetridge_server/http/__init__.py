@@ -1,0 +1,1 @@
+"""What every request passes: who calls, limits, parameters, pages of lists, errors."""

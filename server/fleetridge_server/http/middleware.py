@@ -1,0 +1,258 @@
+"""What every answer carries, what is noted of every request, and every error as an answer of one shape."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fleetridge_server.db.troubles import DATABASE_TROUBLES
+from fleetridge_server.problems import (
+    MAX_ERRORS,
+    MEDIA_TYPE,
+    FieldError,
+    ProblemError,
+    of_database,
+    problem_of,
+    unexpected,
+)
+from fleetridge_server.telemetry.logs import HEADER, current_request_id, enter_request
+from fleetridge_server.telemetry.metrics import OwnMetrics, RequestStats, begin_request_stats
+
+_CODES = {404: "not_found", 405: "method_not_allowed", 408: "body_timeout", 413: "body_too_large"}
+_TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
+
+
+# Only where an answer does not say otherwise: a page has scripts of its own, a picture may be kept.
+_DEFAULTS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+def common_headers() -> Iterator[tuple[bytes, bytes]]:
+    """Headers of an answer to the request in hand."""
+    yield from _DEFAULTS
+    request_id = current_request_id()
+    if request_id is not None:
+        yield HEADER, request_id.encode("ascii")
+
+
+@final
+class AnswerHeaders:
+    """
+    Middleware that adds them.
+
+    Args:
+        app: what answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        enter_request(scope["headers"])
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in own}
+                added = [(name, value) for name, value in common_headers() if name not in names]
+                message = {**message, "headers": [*own, *added]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+@final
+class HeadAsGet:
+    """
+    Middleware that lets the routes of GET answer HEAD.
+
+    Args:
+        app: what answers GET.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_without_body)
+
+
+INGEST = ("POST", "/reports")
+
+# Asked every few seconds by programs; a line each would hide all others.
+_QUIET_ROUTES = frozenset({"/livez", "/readyz", "/metrics"})
+
+# Whatever else somebody invents is no label of ours.
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_INTERNAL_ERROR = 500
+_FIRST_ERROR = 400
+
+_log = logging.getLogger(__name__)
+
+
+@final
+class RequestWatch:
+    """
+    Middleware that tells of requests.
+
+    Args:
+        app: what answers.
+        metrics: counts them.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: OwnMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        course, began_s = begin_request_stats(), time.perf_counter()
+        status = _INTERNAL_ERROR  # what is answered where the application breaks
+
+        async def send_watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self._metrics.in_flight():
+            try:
+                await self._app(scope, receive, send_watched)
+            finally:
+                self._tell(scope, status, time.perf_counter() - began_s, course)
+
+    def _tell(self, scope: Scope, status: int, duration_s: float, course: RequestStats) -> None:
+        route = getattr(scope.get("route"), "path", "")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.note_request(method=method, route=route, status=status, duration_s=duration_s, course=course)
+        if (scope["method"], scope["path"]) == INGEST:
+            self._metrics.note_reports(status, course)
+        level = logging.DEBUG if route in _QUIET_ROUTES and status < _FIRST_ERROR else logging.INFO
+        _log.log(
+            level,
+            "%s %s %d in %.0f ms%s",
+            method,
+            route or "(no route)",
+            status,
+            1000 * duration_s,
+            _told_outcomes(course),
+            extra={"fields": _fields(scope, method, route, status, duration_s, course)},
+        )
+
+
+def _told_outcomes(course: RequestStats) -> str:
+    return "".join(f", {count} {outcome}" for outcome, count in sorted(course.outcomes.items()))
+
+
+def _fields(
+    scope: Scope, method: str, route: str, status: int, duration_s: float, course: RequestStats
+) -> dict[str, Any]:
+    caller = scope.get("state", {}).get("caller")
+    fields: dict[str, Any] = {
+        "method": method,
+        "route": route or None,
+        "status": status,
+        "duration_ms": round(1000 * duration_s, 1),
+        "database_ms": round(1000 * course.database_s, 1),
+        "token_id": None if caller is None else caller.token_id,
+    }
+    return {**fields, "reports": dict(course.outcomes)} if course.outcomes else fields
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Give every error of an app its one shape."""
+    app.add_exception_handler(ProblemError, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    for trouble_of_database in DATABASE_TROUBLES:
+        app.add_exception_handler(trouble_of_database, _on_database_error)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+def answer_to(error: ProblemError) -> JSONResponse:
+    """Answer that tells a problem."""
+    problem = error.problem.model_copy(update={"request_id": current_request_id()})
+    content = {**problem.model_dump(mode="json"), **error.members}
+    return JSONResponse(content, error.problem.status, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ProblemError)  # noqa: S101 # what it is registered for
+    return answer_to(error)
+
+
+async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
+    told = error.errors()[:MAX_ERRORS]
+    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
+    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
+    return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
+
+
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 # what it is registered for
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        detail = "the body is not JSON in UTF-8"
+        return answer_to(ProblemError(422, "not_json", "The body is not JSON", detail))
+    status = error.status_code
+    headers = {"Allow": _methods_at(request)} if status == HTTPStatus.METHOD_NOT_ALLOWED else error.headers
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    detail = f"{title}; /openapi.json lists what there is" if status in _TITLES else str(error.detail)
+    return answer_to(ProblemError(status, _CODES.get(status, "http_error"), title, detail, headers=headers))
+
+
+def _methods_at(request: Request) -> str:
+    """Methods that an address takes; it can have several routes, of which the framework names the first one's."""
+    routes, scope = request.app.router.routes, request.scope
+    taken = [
+        method
+        for method in ("GET", "POST", "DELETE")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join([*taken, "HEAD"] if "GET" in taken else taken)
+
+
+async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
+    problem = of_database(error)
+    if problem is None:
+        raise error
+    return answer_to(problem)
+
+
+async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
+    # This answer goes out by a way of the framework's own, past whatever adds headers to the others.
+    headers = {name.decode(): value.decode() for name, value in common_headers()}
+    problem = unexpected()
+    problem.headers.update(headers)
+    return answer_to(problem)

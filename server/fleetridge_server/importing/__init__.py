@@ -1,1 +1,0 @@
-"""Measurements made before, read from CSV."""

@@ -1,1 +1,0 @@
-"""The way in: from bytes of the wire to what is stored."""

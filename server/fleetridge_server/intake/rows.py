@@ -1,0 +1,186 @@
+"""
+Rows that one report amounts to.
+
+What a report says of its gpu beside the rates: which readings belong to which roof, and which roof cannot be right.
+
+An agent names its phases after what it times: `reference bfloat16`, `sustained bfloat16`, `stream read`, `link h2d`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from fleetridge.peaks import lacks_dtype, published_beta, published_pi
+from fleetridge.report import Gpu, Report, Roof
+from fleetridge.report.environment import PhaseEvidence
+from fleetridge.report.roofs import settled_dtype
+from fleetridge_server.db.rows import Row
+from fleetridge_server.engine import plausibility
+from fleetridge_server.engine.evidence import GpuHealth
+from fleetridge_server.engine.plausibility import Silicon
+from fleetridge_server.intake.examine import Accepted
+from fleetridge_server.intake.hardware import RACK_LABEL, device_certainty
+
+# First words of the phase in which a judged compute roof is timed, by regime; `burst` is what early agents wrote.
+_COMPUTE_PHASES = {"burst": ("reference", "burst"), "sustained": ("sustained",)}
+
+# Of some dozens of devices in some ten dtypes; names are the senders', so that there may be others.
+_PEAKS_REMEMBERED = 1024
+
+_FAST = " fast accumulation"
+
+# The one partition of AMD's that is the whole card, as a datasheet describes it.
+_WHOLE_CARD = "SPX"
+
+
+def health_fields(report: Report) -> dict[str, Any] | None:
+    """Fields of `Health` that were read, None where none was."""
+    phases, evidence, environment = report.evidence.phases, report.evidence, report.environment
+    health = GpuHealth(
+        remapped_rows_pending=evidence.remapped_rows_pending,
+        remapped_rows_uncorrectable=evidence.remapped_rows_uncorrectable,
+        ecc_uncorrected=evidence.ecc_uncorrected,
+        # A link slows down while nothing crosses it, so the most that was seen is what it does under load.
+        pcie_generation=_most(phase.pcie_generation for phase in phases),
+        pcie_width=_most(phase.pcie_width for phase in phases),
+        pcie_generation_max=environment.pcie_generation,
+        pcie_width_max=environment.pcie_width,
+    )
+    read = {name: getattr(health, name) for name in GpuHealth.__dataclass_fields__}
+    return {name: value for name, value in read.items() if value is not None} or None
+
+
+def phase_of(roof: Roof, report: Report) -> PhaseEvidence | None:
+    """Readings of the phase in which a roof was timed; those of the only phase where it has another name."""
+    phases = report.evidence.phases
+    if len(phases) == 1:
+        return phases[0]
+    names = set(_phase_names(roof))
+    return next((phase for phase in phases if phase.phase in names), None)
+
+
+def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> bool:
+    """
+    Whether a roof lies above what the silicon can do.
+
+    Args:
+        roof: of the report.
+        compared_dtype: by which it is compared, as "float32" alone does not say how it multiplies.
+        report: that says what the gpu is made of.
+        device_name: canonical.
+    """
+    gpu, environment = report.gpu, report.environment
+    silicon = Silicon(
+        sm_count=None if gpu is None else gpu.sm_count,
+        architecture=None if gpu is None else gpu.architecture,
+        sm_clock_max_mhz=environment.sm_clock_max_mhz,
+        memory_clock_max_mhz=environment.memory_clock_max_mhz,
+        memory_bus_bits=environment.memory_bus_bits,
+    )
+    published = _published(roof.kind, compared_dtype, device_name) if gpu is None or _is_whole(gpu) else None
+    return plausibility.is_implausible(roof.value, roof.key._replace(dtype=compared_dtype), silicon, published)
+
+
+def _most(readings: Iterable[int | None]) -> int | None:
+    return max((reading for reading in readings if reading is not None), default=None)
+
+
+def _phase_names(roof: Roof) -> Iterable[str]:
+    if roof.kind == "memory":
+        return [f"{'stream' if roof.level == 'device' else 'link'} {roof.kernel}"]
+    product = f"{roof.dtype}{_FAST}" if roof.fast_accumulation else roof.dtype
+    return [f"{word} {product}" for word in _COMPUTE_PHASES.get(roof.regime, ())]
+
+
+@lru_cache(_PEAKS_REMEMBERED)
+def _published(kind: str, compared_dtype: str, device_name: str) -> float | None:
+    peak = published_pi(device_name, compared_dtype) if kind == "compute" else published_beta(device_name)
+    return None if peak is None else peak.value
+
+
+def _is_whole(gpu: Gpu) -> bool:
+    return gpu.mig_profile is None and (gpu.partition is None or gpu.partition.startswith(_WHOLE_CARD))
+
+
+_OF_REPORT = ("outcome", "reason", "detail", "measured_from", "measured_to")
+_OF_GPU = ("memory_bytes", "sm_count", "mig_profile", "partition")
+_OF_SWEEP = ("profile", "fill")
+_OF_ENVIRONMENT = ("torch", "runtime", "driver", "cublas", "vbios", "ecc_enabled", "power_limit_w")
+_OF_EVIDENCE = ("contended", "unstable")
+_OF_PHASE = ("memory_clock_mhz", "temperature_c")
+_OF_ROOF = (
+    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
+    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
+)  # fmt: skip
+
+
+def report_row(item: Accepted) -> Row:
+    """Row of `reports`, without the columns that say where its node, gpu and device are, and whose it is."""
+    report, gpu = item.report, item.report.gpu
+    temperatures = [phase.temperature_c for phase in report.evidence.phases if phase.temperature_c is not None]
+    return {
+        "id": report.report_id,
+        "content_sha256": item.sha256,
+        "received_at": item.received_at,
+        "sent_at": item.sent_at,
+        "ordered_at": item.ordering.ordered_at,
+        "clock_ahead": item.ordering.clock_ahead,
+        "run_id": report.run.run_id,
+        "run_kind": report.run.kind,
+        "cluster": report.node.cluster,
+        "device_certainty": None if gpu is None else device_certainty(gpu),
+        "agent_version": report.agent.version,
+        "protocol_version": report.agent.protocol_version,
+        "method": report.agent.method,
+        "temperature_c": max(temperatures, default=None),
+        "rack": report.node.labels.get(RACK_LABEL),
+        "health": health_fields(report),
+        **_fields(report, _OF_REPORT),
+        **_fields(gpu, _OF_GPU),
+        **_fields(report.sweep, _OF_SWEEP),
+        **_fields(report.environment, _OF_ENVIRONMENT),
+        **_fields(report.evidence, _OF_EVIDENCE),
+    }
+
+
+def _fields(part: object | None, names: Iterable[str]) -> Row:
+    """Fields of a part of a report under their own names; nulls where the report does not have the part."""
+    return {name: None if part is None else getattr(part, name) for name in names}
+
+
+def document_row(item: Accepted) -> Row:
+    """Row of `documents`."""
+    return {"report_id": item.report.report_id, "received_at": item.received_at, "body": item.body}
+
+
+def roof_rows(item: Accepted) -> Iterable[Row]:
+    """Rows of `roofs`; none of a report that is about a node."""
+    if item.gpu_id is None:
+        return
+    for position, roof in enumerate(item.report.roofs):
+        phase, dtype = phase_of(roof, item.report), _compared_dtype(roof, item)
+        yield {
+            "report_id": item.report.report_id,
+            "position": position,
+            "dtype": dtype,
+            "throttle_ms": None if phase is None else _counted(phase.throttle_ms),
+            "implausible": is_implausible(roof, dtype, item.report, item.device_name or ""),
+            **_fields(phase, _OF_PHASE),
+            **_fields(roof, _OF_ROOF),
+        }
+
+
+def _counted(throttle_ms: Mapping[str, float | None] | None) -> dict[str, float] | None:
+    """Counters that could be read."""
+    return None if throttle_ms is None else {name: ms for name, ms in throttle_ms.items() if ms is not None}
+
+
+def _compared_dtype(roof: Roof, item: Accepted) -> str:
+    if roof.kind != "compute":
+        return roof.dtype  # reading memory does not multiply
+    without_tf32 = lacks_dtype(item.device_name or "", "tf32")
+    return settled_dtype(
+        roof.dtype, allow_tf32=item.report.environment.allow_tf32, chip_has_tf32=False if without_tf32 else None
+    )

@@ -1,0 +1,1 @@
+"""Alerts to a webhook."""

@@ -1,0 +1,1 @@
+"""What keeps a server going for years: retention, backup, copies to another database."""

@@ -1,0 +1,300 @@
+"""The fleet: counts by verdict, coverage, worst nodes, changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import nsmallest
+
+from fleetridge.quantities import percent
+from fleetridge_server.engine.notices import NoticeKind
+from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.fleet.changes import MeasuredShare
+from fleetridge_server.fleet.nodes import FleetNode
+from fleetridge_server.responses.alert import AlertShown
+from fleetridge_server.responses.node import WorstGpu, trouble
+from fleetridge_server.responses.node_list import worst_of
+from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
+from fleetridge_server.verdicts.roof_shapes import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class LongUnmeasured:
+    """A gpu that was not measured for long; `measured_at` is null where it never was."""
+
+    gpu_id: str
+    device: str
+    cluster: str
+    node: str | None
+    measured_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the fleet was measured, without disturbance, in the last days; null share where there are no gpus."""
+
+    days: int
+    gpus: int
+    measured: int
+    share: float | None
+    longest_unmeasured: tuple[LongUnmeasured, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVerdicts:
+    """
+    Verdicts on the gpus of one device by state.
+
+    Attributes:
+        noted: kinds of notices on groups of its gpus, such as those with a driver that makes them slower; no gpu is
+            accused of that, and the device's ridge has them in full.
+        evaluated_as_of: null before the first evaluation.
+    """
+
+    name: str
+    slug: str
+    gpus: int
+    verdicts: dict[State, int]
+    noted: tuple[NoticeKind, ...]
+    evaluated_as_of: datetime | None
+
+
+class WorstNode(Answer):
+    """A node with gpus in trouble: how many, and the one that is worst off."""
+
+    cluster: str
+    name: str
+    troubled: int
+    worst: WorstGpu
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictStep:
+    """How often a gpu's verdict went from one state to another; `before` is null for gpus that are new."""
+
+    before: State | None
+    after: State | None
+    gpus: int
+
+
+class Changes(Answer):
+    """What became different: alerts that were opened and resolved, the newest first; verdicts by their steps."""
+
+    since: datetime
+    opened: int
+    resolved: int
+    still_open: int
+    alerts: tuple[AlertShown, ...]
+    verdicts: tuple[VerdictStep, ...]
+
+
+class FleetAnswer(Answer):
+    """
+    The one answer: is the fleet good, and if not, where.
+
+    `nodes_never_reported` counts nodes that only the inventory knows, `unnamed` the gpus that it expects beyond those
+    that anybody has seen. `slow_nodes` and `slow_racks` are those that are slow as a whole, each once, in the roof in
+    which it loses most. `stragglers` are the jobs that lose most to their slowest gpu: over a device, a rack and a
+    node, in one roof each.
+    """
+
+    as_of: datetime
+    sentence: str
+    gpus: int
+    verdicts: dict[State, int]
+    devices: tuple[DeviceVerdicts, ...]
+    coverage: Coverage
+    nodes_never_reported: int
+    unnamed: int
+    worst_nodes: tuple[WorstNode, ...]
+    slow_nodes: tuple[SlowPlace, ...]
+    slow_racks: tuple[SlowPlace, ...]
+    changes: Changes
+    stragglers: tuple[StragglerShown, ...]
+
+
+# What somebody has to look after; too few peers, a busy gpu or a gap in the measurements is nobody's fault.
+TROUBLED: frozenset[State] = frozenset({"missing", "outlier", "drifted", "implausible", "suspect"})
+
+_MOST_NODES = 10
+_MOST_PLACES = 10
+
+
+def total(devices: Iterable[DeviceVerdicts]) -> dict[State, int]:
+    """Verdicts over all devices by state, in the order of the states."""
+    counts: Counter[State] = Counter()
+    for device in devices:
+        counts.update(device.verdicts)
+    return {state: counts[state] for state in STATES if counts[state]}
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """
+    What of the trouble belongs to whole racks and nodes.
+
+    Attributes:
+        racks, nodes: that are slow as a whole; rack_gpus, node_gpus: gpus in trouble that are told of as part of them.
+    """
+
+    racks: int = 0
+    rack_gpus: int = 0
+    nodes: int = 0
+    node_gpus: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """Gpus that nobody need look at one by one."""
+        return self.rack_gpus + self.node_gpus
+
+
+NOTHING_TOGETHER = Together()
+
+
+def together(nodes: Iterable[FleetNode], racks: Iterable[SlowPlace]) -> Together:
+    """
+    Trouble of whole racks and nodes.
+
+    Args:
+        nodes: each with its gpus in trouble.
+        racks: slow ones, any number of times.
+    """
+    reasons = [[gpu.said.reason for gpu in node.gpus if gpu.said is not None] for node in nodes]
+    of_nodes = [own.count("whole_node") for own in reasons]
+    rack_gpus = sum(own.count("whole_rack") for own in reasons)
+    return Together(
+        racks=len({(rack.cluster, rack.name) for rack in racks}) if rack_gpus else 0,
+        rack_gpus=rack_gpus,
+        nodes=sum(count > 0 for count in of_nodes),
+        node_gpus=sum(of_nodes),
+    )
+
+
+def sentence(
+    verdicts: Mapping[State, int],
+    coverage: Coverage,
+    devices: Sequence[DeviceVerdicts],
+    never_reported: int,
+    shared: Together = NOTHING_TOGETHER,
+) -> str:
+    """
+    Whether the fleet is good, in a sentence.
+
+    Args:
+        verdicts: of all gpus.
+        coverage: of the fleet.
+        devices: of which some may wait for their first evaluation.
+        never_reported: nodes that only the inventory knows.
+        shared: what of the trouble belongs to whole racks and nodes.
+    """
+    gpus = sum(verdicts.values())
+    if not gpus:
+        return "nothing was evaluated yet" if coverage.gpus else "no gpu has reported yet"
+    troubled = {state: count for state, count in verdicts.items() if state in TROUBLED}
+    judged = sum(verdicts.get(state, 0) for state in ("ok", "outlier", "drifted", "suspect"))
+    said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged)
+    seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
+    waiting = [device.name for device in devices if device.evaluated_as_of is None]
+    late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
+    silent = f"; {_counted(never_reported, 'expected node')} never reported" if never_reported else ""
+    noted = "".join(f"; noted on {own.name}: {', '.join(map(_spoken, own.noted))}" for own in devices if own.noted)
+    return f"{said}{noted}{silent}{seen}{late}"
+
+
+def coverage(found: MeasuredShare, days: int) -> Coverage:
+    """Coverage from what was measured."""
+    return Coverage(
+        days=days,
+        gpus=found.gpus,
+        measured=found.measured,
+        share=found.measured / found.gpus if found.gpus else None,
+        longest_unmeasured=tuple(
+            LongUnmeasured(gpu.gpu_id, gpu.device, gpu.cluster, gpu.node, gpu.measured_at) for gpu in found.longest
+        ),
+    )
+
+
+def worst_nodes(nodes: Iterable[FleetNode]) -> tuple[WorstNode, ...]:
+    """
+    Nodes with gpus in trouble: the worst first, of equal ones that with more such gpus.
+
+    Args:
+        nodes: each with its gpus in trouble alone.
+    """
+    first = nsmallest(_MOST_NODES, (node for node in nodes if any(gpu.said for gpu in node.gpus)), key=_order)
+    return tuple(
+        WorstNode(cluster=node.name.cluster, name=node.name.name, troubled=len(node.gpus), worst=worst)
+        for node in first
+        if (worst := worst_of(node.gpus)) is not None
+    )
+
+
+def slow_places(places: Iterable[SlowPlace], cluster: str | None) -> tuple[SlowPlace, ...]:
+    """
+    Nodes or racks that are slow as a whole, each once, in the roof in which it loses most; worst first.
+
+    With a cluster only those that are there.
+    """
+    worst: dict[tuple[str, str], SlowPlace] = {}
+    for place in sorted(places, key=lambda place: (-place.loss, place.cluster, place.name)):
+        if cluster in (None, place.cluster):
+            worst.setdefault((place.cluster, place.name), place)
+    return tuple(worst.values())[:_MOST_PLACES]
+
+
+def costliest_jobs(costs: Sequence[StragglerShown], cluster: str | None) -> tuple[StragglerShown, ...]:
+    """The jobs over a device, a rack and a node that lose most; with a cluster only those that are there."""
+    found: list[StragglerShown] = []
+    for scope in ("device", "rack", "node"):
+        jobs = [cost for cost in costs if cost.scope == scope and cluster in (None, cost.cluster)]
+        worst = max(jobs, key=lambda cost: cost.loss, default=None)
+        found += [] if worst is None else [worst]
+    return tuple(found)
+
+
+def steps_shown(steps: Counter[tuple[State | None, State | None]]) -> tuple[VerdictStep, ...]:
+    """Steps of verdicts, the most frequent first."""
+    order = sorted(steps.items(), key=lambda item: (-item[1], str(item[0])))
+    return tuple(VerdictStep(before, after, gpus) for (before, after), gpus in order)
+
+
+def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
+    """Who needs a look: whole racks and nodes by themselves, not gpu by gpu."""
+    count = sum(troubled.values())
+    states = ", ".join(f"{number} {state}" for state, number in troubled.items())
+    if not shared.gpus:
+        return f"{count} of {gpus} gpus need a look: {states}"
+    single = max(0, count - shared.gpus)
+    parts = [
+        f"{_counted(places, word)} slow as a whole ({_counted(own, 'gpu')})"
+        for places, word, own in ((shared.racks, "rack", shared.rack_gpus), (shared.nodes, "node", shared.node_gpus))
+        if places
+    ]
+    parts += [_counted(single, "single gpu")] if single else []
+    needs = "needs" if shared.racks + shared.nodes + single == 1 else "need"
+    who = ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
+    return f"{who} {needs} a look, of {gpus} gpus: {states}"
+
+
+def _spoken(kind: NoticeKind) -> str:
+    return kind.replace("_", " ")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _good(gpus: int, judged: int) -> str:
+    if not judged:
+        return f"none of {gpus} gpus could be judged"
+    if judged < gpus:
+        return f"nothing is wrong with the {judged} of {gpus} gpus that could be judged"
+    return f"all {gpus} gpus are good"
+
+
+def _order(node: FleetNode) -> tuple[int, float, int, str, str]:
+    said = [gpu.said for gpu in node.gpus if gpu.said is not None]
+    worst = min(trouble(own.state, own.last_state, own.loss) for own in said)
+    return *worst, -len(node.gpus), node.name.cluster, node.name.name

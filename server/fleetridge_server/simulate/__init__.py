@@ -1,0 +1,1 @@
+"""A made-up fleet, with faults, that posts as agents do."""

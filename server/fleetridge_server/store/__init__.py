@@ -1,1 +1,0 @@
-"""Tables, connections, schema, and the statements that write and read them."""

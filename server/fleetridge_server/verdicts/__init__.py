@@ -1,0 +1,1 @@
+"""What an evaluation says, as it is kept and read back."""

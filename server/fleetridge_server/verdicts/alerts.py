@@ -1,0 +1,150 @@
+"""
+Alerts: opened by the evaluation that finds something wrong, resolved by the one that finds it well again.
+
+Both happen in the transaction that stores the evaluation. One thing has one open alert, however often it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from sqlalchemy import Select, Table, bindparam, insert, select, update
+from sqlalchemy.orm import Session
+
+from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.db.verdict_tables import Alert
+from fleetridge_server.verdicts.series import DeviceGroup
+
+AlertKind = Literal["gpu", "node", "rack", "cohort", "missing"]
+
+_ALERTS = cast("Table", Alert.__table__)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCause:
+    """
+    Something wrong, as one evaluation finds it.
+
+    Attributes:
+        subject: what it is about; with the kind and the device it tells one alert from another.
+        state: of the gpu, else a word for what is wrong.
+        summary: a sentence.
+        details: JSON values for programs.
+    """
+
+    kind: AlertKind
+    subject: str
+    state: str
+    summary: str
+    cluster: str | None = None
+    node: str | None = None
+    rack: str | None = None
+    gpu: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Ids of alerts that an evaluation opened and resolved."""
+
+    opened: tuple[int, ...] = ()
+    resolved: tuple[int, ...] = ()
+
+
+def settle_alerts(
+    session: Session, population: DeviceGroup, causes: Sequence[AlertCause], *, evaluation_id: int, as_of: datetime
+) -> Settled:
+    """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
+    still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(population))}
+    found = {_open_key(population, cause): cause for cause in causes}
+    seen = {"last_seen": as_of, "last_seen_by": evaluation_id}
+    _update(session, [{"key": still_open[key], **seen, **_told(found[key])} for key in found if key in still_open])
+    new = [
+        {
+            **population._asdict(),
+            **seen,
+            **_told(cause),
+            "kind": cause.kind,
+            "subject": cause.subject,
+            "open_key": key,
+            "opened_at": as_of,
+            "opened_by": evaluation_id,
+        }
+        for key, cause in found.items()
+        if key not in still_open
+    ]
+    for chunk in in_chunks(new):
+        session.execute(insert(_ALERTS), list(chunk))
+    resolved = [alert_id for key, alert_id in still_open.items() if key not in found]
+    _resolve(session, resolved, evaluation_id=evaluation_id, as_of=as_of)
+    opened = session.scalars(select(Alert.id).where(Alert.opened_by == evaluation_id)) if new else ()
+    return Settled(tuple(opened), tuple(resolved))
+
+
+def alert_page(
+    session: Session,
+    *,
+    simulated: bool = False,
+    is_open: bool | None = None,
+    kind: AlertKind | None = None,
+    device_id: int | None = None,
+    cluster: str | None = None,
+    before_id: int | None = None,
+    limit: int,
+) -> list[Alert]:
+    """
+    Alerts, newest first.
+
+    Args:
+        session: to read with.
+        simulated: those of made-up gpus instead of real ones.
+        is_open: only open or only resolved ones.
+        kind: only of this one.
+        device_id: only of this device.
+        cluster: only of this cluster; what is about no cluster alone is left out.
+        before_id: only those opened before the alert of this id, for the next page.
+        limit: at most so many.
+    """
+    chosen = select(Alert).where(Alert.simulated.is_(simulated)).order_by(Alert.id.desc()).limit(limit)
+    if is_open is not None:
+        chosen = chosen.where(Alert.resolved_at.is_(None) if is_open else Alert.resolved_at.is_not(None))
+    if kind is not None:
+        chosen = chosen.where(Alert.kind == kind)
+    if device_id is not None:
+        chosen = chosen.where(Alert.device_id == device_id)
+    if cluster is not None:
+        chosen = chosen.where(Alert.cluster == cluster)
+    if before_id is not None:
+        chosen = chosen.where(Alert.id < before_id)
+    return list(session.scalars(chosen))
+
+
+def _open_of(population: DeviceGroup) -> Select[Alert]:
+    return select(Alert).where(
+        Alert.device_id == population.device_id,
+        Alert.simulated.is_(population.simulated),
+        Alert.resolved_at.is_(None),
+    )
+
+
+def _open_key(population: DeviceGroup, cause: AlertCause) -> str:
+    return f"{cause.kind} {population.device_id} {population.simulated:d} {cause.subject}"
+
+
+def _told(cause: AlertCause) -> dict[str, Any]:
+    """What an alert says, which may change while it is open."""
+    return {name: getattr(cause, name) for name in ("state", "summary", "cluster", "node", "rack", "gpu", "details")}
+
+
+def _update(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    for chunk in in_chunks(rows):
+        session.execute(update(_ALERTS).where(_ALERTS.c.id == bindparam("key")), list(chunk))
+
+
+def _resolve(session: Session, alert_ids: Sequence[int], *, evaluation_id: int, as_of: datetime) -> None:
+    for chunk in in_chunks(alert_ids):
+        ended = update(Alert).where(Alert.id.in_(chunk))
+        session.execute(ended.values(open_key=None, resolved_at=as_of, resolved_by=evaluation_id))

@@ -1,0 +1,277 @@
+"""
+Shapes of a verdict: what was judged, the limits, the reasons, the drift.
+
+Shapes of the verdict on one gpu.
+
+What is stored is the JSON of these shapes, so that a read is one row and nothing is computed again; and every number
+that a verdict rests on is in them, so that it can be recomputed by hand. The parts that a gpu has many of are plain
+dataclasses, since a fleet has millions of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.drift import DriftStatus
+from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.remedies import ReasonCode
+from fleetridge_server.engine.state import MarkKind, State
+from fleetridge_server.engine.statistics import ScaleSource
+from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
+
+
+@json_dataclass
+class Band:
+    """
+    What the gpus of one group are held against.
+
+    With `scale` = max(1.4826·b_n·MAD, floor·median), pooled over the levels where the cohort has them:
+    limit = min(max(gate, 3.5·scale/median), 10 %), without the 10 % in a `wide` cohort. A gpu is beyond it where
+    1 - value/median > limit, which is below `lowest`.
+
+    Attributes:
+        n: gpus behind the median.
+        median, scale, lowest: in the unit of the roof.
+        scale_source: `mad` where the values gave it, `floor` where the floor is larger.
+        degrees: of freedom of Student's t for p; null where p is from the normal distribution.
+        pooled_n: gpus behind the scale.
+        floor, gate, limit: as fractions of the median.
+        levels: by which the cohort was split.
+        of_faster_half: whether the median is that of the faster half of the values, as the slower half lies apart.
+        note: why there is no verdict, if there is none.
+    """
+
+    n: int
+    median: float
+    scale: float
+    scale_source: ScaleSource
+    degrees: float | None
+    pooled_n: int
+    floor: float
+    gate: float
+    limit: float
+    lowest: float
+    wide: bool
+    levels: tuple[LevelName, ...]
+    note: str | None
+    of_faster_half: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CohortShown:
+    """Gpus that may be compared in one roof, with the band of each of its groups; more than one where it has steps."""
+
+    roof: RoofName
+    unit: str
+    conditions: Conditions
+    n: int
+    bands: tuple[Band, ...]
+
+
+@json_dataclass
+class FactShown:
+    """
+    A reading beside that of the peers.
+
+    Attributes:
+        reading: its name in reports.
+        own, peers: as people write them; `peers` is empty where there is nothing beside it.
+        own_value, peers_value: as numbers in `unit`; null where they are words.
+    """
+
+    reading: str
+    own: str
+    peers: str
+    own_value: float | None = None
+    peers_value: float | None = None
+    unit: str = ""
+
+
+@json_dataclass
+class PlaceShown:
+    """A node or a rack."""
+
+    kind: Literal["node", "rack"]
+    cluster: str
+    name: str
+
+
+@json_dataclass
+class ReasonShown:
+    """
+    Why a gpu is slow, as far as its readings say.
+
+    Attributes:
+        cause: whether it explains a loss by itself; the others say where or when.
+        facts: readings that it rests on; of a place the medians over the gpus that share them.
+        place: node or rack that shares the loss, where the reason is `whole_node` or `whole_rack`.
+        roofs: in which it was found; sentence and facts are those of the first.
+    """
+
+    code: ReasonCode
+    text: str
+    next_step: str
+    cause: bool
+    facts: tuple[FactShown, ...]
+    roofs: tuple[RoofName, ...]
+    place: PlaceShown | None = None
+
+
+@json_dataclass
+class DriftShown:
+    """
+    One gpu beside its own past in one roof.
+
+    Attributes:
+        looks: runs an hour or more apart in the current epoch.
+        baseline: median of the first eight of them; scale of those, floored. Null while learning.
+        low, high: sums (CUSUM) of slower and faster looks in scales; beyond 5 something changed.
+        onset: first look of the change.
+        change: median of the newest (at most five) looks since the onset over the baseline, less 1.
+        recent_change: the same of the newest looks, changed or not.
+        gate: smallest loss that counts.
+        first: first look of the current epoch; null while learning.
+        counts: whether it makes the gpu `drifted`: no mark excuses it and its peers did not lose as much.
+    """
+
+    roof: RoofName
+    status: DriftStatus
+    looks: int
+    baseline: float | None
+    scale: float | None
+    low: float
+    high: float
+    onset: datetime | None
+    looks_since: int
+    change: float | None
+    recent_change: float
+    gate: float
+    counts: bool
+    first: datetime | None = None
+
+
+StandingName = Literal["clear", "suspect", "outlier"]
+
+
+@json_dataclass
+class RunShown:
+    """
+    One report's value in a roof.
+
+    Attributes:
+        value: as it was measured.
+        beyond: whether it lies beyond today's limit.
+        carried: what an upgrade since then did to the gpus that met it; the run counts for value·carried. 1 where
+            nothing is known to have changed the rate.
+        converged: as the agent said; a loss of a quarter counts at once only in a run that converged.
+    """
+
+    report_id: str
+    ordered_at: datetime
+    value: float
+    beyond: bool
+    carried: float = 1.0
+    converged: bool | None = None
+
+
+@json_dataclass
+class SettingChangeShown:
+    """A setting or version that changed between two runs of a gpu."""
+
+    factor: str
+    before: str
+    after: str
+
+
+@json_dataclass
+class JudgedRoof:
+    """
+    One gpu in one roof beside its peers.
+
+    Attributes:
+        value: median of value·carried of the newest (at most three) of `runs`, in `unit`.
+        runs: newest first; those behind the value, and all (at most ten) that were looked at where one lies beyond.
+        recent: whether the value is recent enough to count for others.
+        counted: whether it is one of the `band.n` values behind the median.
+        band: what it is held against.
+        loss: 1 - value/median.
+        z: (value - median)/scale, negative for slower; p: two-sided probability of such a distance among healthy
+            gpus; q: share of false ones to expect among all that are as unlikely. Null where there are too few peers.
+        standing: what its runs accuse it of; `excused` where a mark says that this is known.
+        retest: only the newest run lies beyond the limit.
+        intermittent: two or more of the newest ten do, and one that is newer than the oldest of those lies inside.
+        runs_beyond: how many of `runs` lie beyond the limit.
+        newest_beyond: how many of them follow one another up to the newest that does.
+        slow_since: the oldest of those; earlier where its drift tells of older runs. Null where it is not accused.
+        slow_since_is_bound: no older run is known that lies inside, so that it is slow since then or before.
+        slow_with: settings that changed with the first of those runs.
+    """
+
+    roof: RoofName
+    unit: str
+    conditions: Conditions
+    value: float
+    runs: tuple[RunShown, ...]
+    recent: bool
+    band: Band
+    loss: float
+    z: float | None
+    p: float | None
+    q: float | None
+    standing: StandingName
+    excused: bool
+    retest: bool
+    intermittent: bool
+    counted: bool = True
+    runs_beyond: int = 0
+    newest_beyond: int = 0
+    slow_since: datetime | None = None
+    slow_since_is_bound: bool = False
+    slow_with: tuple[SettingChangeShown, ...] = ()
+
+
+VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]
+
+
+@json_dataclass
+class ExcuseShown:
+    """A mark without which the state would be another; `mark_id` is null where it is not stored."""
+
+    mark_id: int | None
+    kind: MarkKind
+    reason: str
+    made_at: datetime
+    until: datetime | None
+
+
+class GpuVerdict(Answer):
+    """
+    What is said of one gpu, with everything that it rests on.
+
+    `state` is the first that holds of `missing`, `unmeasured`, `stale`, `contended`, `implausible`, `outlier`,
+    `drifted`, `suspect`, `insufficient_peers`, `ok`; `last_state` is what its runs say where the state is about missing
+    or unusable measurements. `reason` is the code of the first of `reasons`: what the gpu shares with its whole node or
+    rack, else a cause where there is one. `worst_loss` is the largest loss over its judged roofs. `slow_since` is since
+    when the gpu has been slow in the roof that `text` is about, by its runs and not by when somebody looked (with
+    `slow_since_is_bound` since then or before); null for a gpu that is not accused. `measured_at` is the time of its
+    newest measurement, whatever came of it.
+    """
+
+    gpu_id: str
+    state: State
+    last_state: State | None
+    text: str
+    reason: ReasonCode | None
+    worst_loss: float | None
+    flags: tuple[VerdictFlag, ...]
+    reasons: tuple[ReasonShown, ...]
+    roofs: tuple[JudgedRoof, ...]
+    links: tuple[JudgedRoof, ...]
+    drifts: tuple[DriftShown, ...]
+    excuses: tuple[ExcuseShown, ...]
+    slow_since: datetime | None = None
+    slow_since_is_bound: bool = False
+    measured_at: datetime | None = None

@@ -1,0 +1,210 @@
+"""
+A verdict in words, and the parts of it that answers show.
+
+From the verdicts of the engine to the shapes that are stored and shown.
+
+Pure: an evaluation in, `GpuVerdict` for each of its gpus and one `EvaluationBody` out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from fleetridge.quantities import percent
+from fleetridge.report import RoofKey
+from fleetridge_server.engine.explanation import (
+    Explanation,
+    Onset,
+    RankedReason,
+    SettingChange,
+    ranked_reasons,
+    since_words,
+    streak_words,
+)
+from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.limits import Limits
+from fleetridge_server.engine.nodes import RackName
+from fleetridge_server.engine.remedies import PlaceWord
+from fleetridge_server.engine.ridge import too_few
+from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
+from fleetridge_server.engine.state import Mark, State
+from fleetridge_server.engine.wording import Fact, roof_words, setting_words
+from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
+from fleetridge_server.verdicts.verdict_shapes import (
+    Band,
+    DriftShown,
+    ExcuseShown,
+    FactShown,
+    JudgedRoof,
+    PlaceShown,
+    ReasonShown,
+)
+
+_ABSENT: Mapping[State, str] = {
+    "missing": "it should be there and is not: the newest complete roster or the inventory says so",
+    "unmeasured": "nothing of use was measured: see the outcome of its newest reports",
+    "stale": "nothing was measured",
+    "contended": "somebody else used the gpu during every recent measurement",
+    "implausible": "a rate lies above what the silicon can do: it was measured wrongly",
+}
+
+
+def sentence(
+    state: State,
+    last_state: State | None,
+    roofs: Sequence[JudgedRoof],
+    drifts: Sequence[DriftShown],
+    excuses: Sequence[ExcuseShown],
+    measured_at: datetime | None = None,
+) -> str:
+    """
+    One sentence on a gpu: what holds, by which number, and since when.
+
+    Args:
+        state: of the gpu.
+        last_state: what its runs say, where the state is about missing or unusable measurements.
+        roofs: judged ones.
+        drifts: of the gpu.
+        excuses: marks without which the state would be another.
+        measured_at: time of its newest measurement.
+    """
+    if state not in _ABSENT:
+        return _by_rates(state, roofs, drifts, excuses)
+    absent = _ABSENT[state]
+    if state == "stale":
+        absent += " lately" if measured_at is None else f" {since_words(measured_at, is_bound=False)}"
+    if last_state in (None, "insufficient_peers"):
+        return absent
+    return f"{absent}; when last measured {last_state}: {_by_rates(last_state, roofs, drifts, excuses)}"
+
+
+def peers_words(band: Band) -> str:
+    """Who a gpu was compared with: "8 peers", or "8 peers with driver 580"."""
+    levels = " and ".join(setting_words(level.factor, level.name) for level in band.levels)
+    return f"{band.n} peers with {levels}" if levels else f"{band.n} peers"
+
+
+def onset_words(own: JudgedRoof) -> str:
+    """In which runs and since when a gpu has been slow in a roof; empty where no run lies beyond the limit."""
+    if own.slow_since is None:
+        return ""
+    inside = next((place for place, run in enumerate(own.runs) if run.beyond), 0)
+    changes = tuple(SettingChange(change.factor, change.before, change.after) for change in own.slow_with)
+    return streak_words(
+        Onset(
+            own.slow_since,
+            own.slow_since_is_bound,
+            own.newest_beyond,
+            inside,
+            own.runs_beyond,
+            len(own.runs),
+            changes,
+        )
+    )
+
+
+def subject_of(
+    state: State, roofs: Sequence[JudgedRoof], drifts: Sequence[DriftShown]
+) -> JudgedRoof | DriftShown | None:
+    """What the sentence on an accused gpu is about: its worst roof, or its worst drift; None where there is neither."""
+    if state in ("outlier", "suspect"):
+        accused = [own for own in roofs if own.standing != "clear" and not own.excused]
+        return max(accused, key=lambda own: (own.standing == state, own.loss), default=None)
+    if state == "drifted":
+        return min((own for own in drifts if own.counts), key=lambda own: own.change or 0.0, default=None)
+    return None
+
+
+def _by_rates(
+    state: State, roofs: Sequence[JudgedRoof], drifts: Sequence[DriftShown], excuses: Sequence[ExcuseShown]
+) -> str:
+    subject = subject_of(state, roofs, drifts)
+    if isinstance(subject, JudgedRoof):
+        return (
+            f"{roof_words(subject.roof)} {percent(subject.loss)} below {peers_words(subject.band)}, "
+            f"beyond the limit of {percent(subject.band.limit)} {onset_words(subject)}"
+        )
+    if isinstance(subject, DriftShown):
+        since = "" if subject.onset is None else f" {since_words(subject.onset, is_bound=False)}"
+        return f"{roof_words(subject.roof)} {percent(-(subject.change or 0.0))} below its own baseline{since}"
+    if state == "insufficient_peers":
+        return next((own.band.note for own in roofs if own.band.note is not None), "no judged roof to compare")
+    if excuses:
+        return f"{excuses[0].kind.replace('_', ' ')}, {excuses[0].reason}"
+    if any(own.retest for own in roofs):
+        return "its newest run alone lies beyond the limit: measure it again"
+    return "within the limits of its peers"
+
+
+def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
+    """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is told once."""
+    return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
+
+
+def facts_shown(facts: Iterable[Fact]) -> tuple[FactShown, ...]:
+    """Readings as they are shown."""
+    return tuple(FactShown(*fact) for fact in facts)
+
+
+@lru_cache(maxsize=1024)
+def roof_name(roof: RoofKey) -> RoofName:
+    """A roof's key as it is shown."""
+    return RoofName(*roof)
+
+
+def unit_of(roof: RoofKey) -> str:
+    """Unit of a roof's values."""
+    return "TFLOP/s" if roof.kind == "compute" else "GB/s"
+
+
+def band(stick: Limits) -> Band:
+    """A yardstick as it is shown."""
+    return Band(
+        n=stick.n,
+        median=stick.median,
+        scale=stick.scale.value,
+        scale_source=stick.scale.source,
+        degrees=stick.scale.degrees,
+        pooled_n=stick.pooled_n,
+        floor=stick.floor,
+        gate=stick.gate,
+        limit=stick.limit,
+        lowest=stick.median * (1 - stick.limit),
+        wide=stick.wide,
+        levels=level_names(stick.levels),
+        note=_note(stick),
+        of_faster_half=stick.of_faster_half,
+    )
+
+
+def _note(stick: Limits) -> str | None:
+    """Why there is no verdict, if there is none."""
+    if not stick.is_recent:
+        return f"nobody was measured in the last {MEASUREMENT_WINDOW.days} days; old values stand beside one another"
+    return too_few(stick.n)
+
+
+def level_names(levels: Iterable[Level]) -> tuple[LevelName, ...]:
+    """Levels as they are shown."""
+    return tuple(LevelName(level.factor, level.name) for level in levels)
+
+
+def _reason(ranked: RankedReason) -> ReasonShown:
+    reason, place = ranked.reason, ranked.reason.place
+    kind: PlaceWord = "rack" if isinstance(place, RackName) else "node"
+    return ReasonShown(
+        code=reason.code,
+        text=reason.text,
+        next_step=reason.next_step,
+        cause=reason.is_cause,
+        facts=facts_shown(reason.facts),
+        roofs=tuple(roof_name(verdict.cohort.roof) for verdict in ranked.verdicts),
+        place=None if place is None else PlaceShown(kind, place.cluster, place.name),
+    )
+
+
+def excuse_shown(mark: Mark, marks: Mapping[Mark, int]) -> ExcuseShown:
+    """A mark without which a state would be another."""
+    return ExcuseShown(marks.get(mark), mark.kind, mark.reason, mark.made_at, mark.until)

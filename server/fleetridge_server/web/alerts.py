@@ -1,0 +1,197 @@
+"""The page of alerts, and the forms that mark gpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, get_args
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from fleetridge_server.api.alerts import (
+    AlertsQuery,
+    MarkRequest,
+    MarksQuery,
+    keep_mark_in,
+    read_alerts,
+    read_marks,
+    stop_mark,
+)
+from fleetridge_server.auth.permissions import Caller, CurrentCaller, require_place
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.verdict_tables import StoredMark
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.fleet.marks import mark_page
+from fleetridge_server.http.parameters import OpenDatabase
+from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
+from fleetridge_server.verdicts.alerts import AlertKind
+from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
+from fleetridge_server.web.rendering import Frame, Links, html
+from fleetridge_server.web.words import Choice, choices, state_word
+
+router = APIRouter(include_in_schema=False)
+
+_PER_CENT = 100
+
+# The same form comes again within seconds; a mark that is older than so many others is no slip.
+_NEWEST_MARKS = 100
+
+
+@router.post("/ui/marks")
+async def post_mark_form(request: Request, database: OpenDatabase, caller: CurrentCaller) -> Response:
+    """Keep a decision, and go back to the page of the gpu."""
+    fields = await form_of(request)
+    mark = mark_of(fields, caller)
+    require_place(caller, mark.cluster, mark.node)
+    await anyio.to_thread.run_sync(_keep_once, database, mark, limiter=request.app.state.writers)
+    return RedirectResponse(local(fields.get("back")), 303)
+
+
+@router.post("/ui/marks/{mark_id}/end")
+async def post_end_form(request: Request, database: OpenDatabase, caller: CurrentCaller, mark_id: int) -> Response:
+    """End a mark, and go back."""
+    fields = await form_of(request)
+    await anyio.to_thread.run_sync(stop_mark, database, caller, mark_id, limiter=request.app.state.writers)
+    return RedirectResponse(local(fields.get("back")), 303)
+
+
+def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
+    """
+    Decision about one gpu from the fields of the form; who may decide about one place only decides about it there.
+
+    Raises:
+        ProblemError: 422, with the fields that are wrong.
+    """
+    sent: dict[str, Any] = {
+        "cluster": fields.get("cluster") or caller.cluster,
+        "node": caller.node,
+        **{name: fields[name] for name in ("kind", "reason", "author", "gpu_id") if name in fields},
+    }
+    try:
+        if "loss_percent" in fields:
+            sent["loss"] = float(fields["loss_percent"].replace(",", ".")) / _PER_CENT
+        if "until" in fields:
+            sent["until"] = _end_of(fields["until"])
+        return MarkRequest.model_validate(sent)
+    except ValidationError as error:
+        faults = [
+            FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in error.errors()
+        ]
+    except ValueError:
+        problem = "write the loss in per cent, such as 8, and the end as a date, such as 2027-01-31"
+        faults = [FieldError(field="loss_percent, until", problem=problem)]
+    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
+    raise ProblemError(422, "invalid_mark", "This is no mark", detail, errors=faults)
+
+
+def _keep_once(database: Database, mark: MarkRequest) -> None:
+    """Keep a decision; a form that is sent twice by mistake decides once."""
+    now = datetime.now(timezone.utc)
+    with database.writing() as session:
+        simulated = mark.cluster == SIMULATED
+        newest = mark_page(session, simulated=simulated, holding_at=now, before_id=None, limit=_NEWEST_MARKS)
+        if not any(_is_same(kept, mark) for kept in newest):
+            keep_mark_in(session, mark, now)
+
+
+def _is_same(kept: StoredMark, mark: MarkRequest) -> bool:
+    scope = (kept.gpu, kept.cluster, kept.node, kept.rack) == (mark.gpu_id, mark.cluster, mark.node, mark.rack)
+    decided = (kept.kind, kept.loss, kept.until) == (mark.kind, mark.loss, mark.until)
+    return scope and decided and (kept.reason, kept.author) == (mark.reason, mark.author)
+
+
+def _end_of(day: str) -> datetime:
+    """End of a day in UTC."""
+    return datetime.strptime(day, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=timezone.utc)
+
+
+_MOST_MARKS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert, and where its subject is shown."""
+
+    alert: AlertShown
+    href: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkLine:
+    """A mark, what it covers in words, and where that is shown."""
+
+    mark: MarkShown
+    covers: str
+    href: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsPage:
+    """What the page shows; marks are those in force."""
+
+    answer: AlertList
+    lines: tuple[AlertLine, ...]
+    marks: MarkList
+    mark_lines: tuple[MarkLine, ...]
+    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    keeps: tuple[tuple[str, str], ...]
+    is_filtered: bool
+    next_href: str | None
+    first_href: str | None
+    all_href: str
+    marks_api: str
+
+
+@router.get("/ui/alerts")
+def get_alerts_page(request: Request, database: OpenDatabase) -> Response:
+    """Alerts, open ones first, with the marks that people made."""
+    query = query_of(request, AlertsQuery)
+    links = Links(simulated=query.cluster == SIMULATED)
+    answer = read_alerts(database, query)
+    marks = read_marks(database, MarksQuery(cluster=SIMULATED if links.simulated else None, limit=_MOST_MARKS))
+    given = written(query)
+    shown = alerts_page(answer, marks, query, links, given)
+    api = links.api("alerts", **given)
+    now = datetime.now(timezone.utc)
+    return html("alerts.html", Frame("Alerts", links, now, api, visitor_of(request), "alerts"), shown)
+
+
+def alerts_page(
+    answer: AlertList, marks: MarkList, query: AlertsQuery, links: Links, given: dict[str, str | int]
+) -> AlertsPage:
+    """The page; `given` are its parameters as they are written in an address."""
+    others = {name: value for name, value in given.items() if name != "after"}
+    return AlertsPage(
+        answer=answer,
+        lines=tuple(AlertLine(alert, _href(links, alert.gpu_id, alert.cluster, alert.node)) for alert in answer.alerts),
+        marks=marks,
+        mark_lines=tuple(
+            MarkLine(mark, _covers(mark), _href(links, mark.gpu_id, mark.cluster, mark.node)) for mark in marks.marks
+        ),
+        filters=(
+            ("state", "state", choices(("open", "resolved"), query.state)),
+            ("kind", "kind", choices(get_args(AlertKind), query.kind, word=state_word)),
+        ),
+        keeps=kept(query, "state", "kind"),
+        is_filtered=any(value is not None for value in (query.state, query.kind, query.device)),
+        next_href=None if answer.next is None else links.alerts(**others, after=answer.next),
+        first_href=links.alerts(**others) if query.after is not None else None,
+        all_href=links.alerts(),
+        marks_api=links.api("marks"),
+    )
+
+
+def _href(links: Links, gpu_id: str | None, cluster: str | None, node: str | None) -> str | None:
+    if gpu_id is not None:
+        return links.gpu(gpu_id)
+    return None if cluster is None or node is None else links.node(cluster, node)
+
+
+def _covers(mark: MarkShown) -> str:
+    places = (("gpu", mark.gpu_id), ("cluster", mark.cluster), ("rack", mark.rack), ("node", mark.node))
+    return ", ".join(f"{kind} {name}" for kind, name in places if name is not None)
