@@ -26,9 +26,9 @@ from fleetridge_server.problems import FieldError, Problem, ProblemError
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
 from fleetridge_server.verdicts.alerts import AlertKind, alert_page
 
-router = APIRouter(tags=["marks"])
+_alerts, _marks = APIRouter(tags=["alerts"]), APIRouter(tags=["marks"])
 
-_PATH = "/marks"
+_MARKS_PATH = "/marks"
 
 _LONGEST_NAME = 300
 _LONGEST_REASON = 1000
@@ -80,8 +80,8 @@ class MarksQuery(ListQuery):
     ] = None
 
 
-@router.post(
-    _PATH,
+@_marks.post(
+    _MARKS_PATH,
     status_code=201,
     response_model=MarkShown,
     responses={
@@ -102,7 +102,7 @@ async def post_mark(request: Request, database: OpenDatabase, caller: CurrentCal
     return JSONResponse(kept.model_dump(mode="json"), status_code=201, headers=headers)
 
 
-@router.get(_PATH, response_model=MarkList, responses=documented({422: "A parameter is not as described."}))
+@_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented({422: "A parameter is not as described."}))
 def get_marks(request: Request, database: OpenDatabase, query: Annotated[MarksQuery, Query()]) -> Response:
     """Decisions of people, the newest first: those in force, or all."""
     return answered(request, read_marks(database, query), text.mark_list)
@@ -115,7 +115,7 @@ def read_marks(database: Database, query: MarksQuery) -> MarkList:
     Raises:
         ProblemError: 422, the position is of another list.
     """
-    this_list = list_id(_PATH, query)
+    this_list = list_id(_MARKS_PATH, query)
     position = position_after(query.after, this_list)
     as_of = moment(None, position)
     with database.reading() as session:
@@ -133,7 +133,7 @@ def read_marks(database: Database, query: MarksQuery) -> MarkList:
     return MarkList(as_of=as_of, marks=marks, next=following)
 
 
-@router.delete(
+@_marks.delete(
     "/marks/{mark_id}",
     response_model=MarkShown,
     responses={
@@ -223,9 +223,7 @@ def _senseless(field: str, problem: str) -> ProblemError:
     return ProblemError(422, "invalid_mark", title, f"{fault.field}: {problem}", errors=[fault])
 
 
-router_of_alerts = APIRouter(tags=["alerts"])
-
-_PATH_OF_ALERTS = "/alerts"
+_ALERTS_PATH = "/alerts"
 
 
 class AlertsQuery(ListQuery):
@@ -239,8 +237,8 @@ class AlertsQuery(ListQuery):
     ] = None
 
 
-@router_of_alerts.get(
-    _PATH_OF_ALERTS,
+@_alerts.get(
+    _ALERTS_PATH,
     response_model=AlertList,
     responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
 )
@@ -260,7 +258,7 @@ def read_alerts(database: Database, query: AlertsQuery) -> AlertList:
     Raises:
         ProblemError: 404, there is no such device; 422, the position is of another list.
     """
-    this_list = list_id(_PATH_OF_ALERTS, query)
+    this_list = list_id(_ALERTS_PATH, query)
     position = position_after(query.after, this_list)
     as_of = moment(None, position)
     with database.reading() as session:
@@ -287,3 +285,8 @@ def _cluster(asked: str | None) -> str | None:
     if asked in (None, SIMULATED):
         return None
     return asked if is_storable(asked) else ""
+
+
+router = APIRouter()
+router.include_router(_alerts)
+router.include_router(_marks)

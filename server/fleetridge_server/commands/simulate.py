@@ -176,8 +176,6 @@ def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _simulate(options: argparse.Namespace, _settings: object) -> int:
     from fleetridge_server.simulate.posting import Poster, token_in
 
-    pass
-
     plan = plan_of(_ask(options), options.fault)
     token = None if options.token_file is None else token_in(options.token_file)
     if options.truth is not None:  # before hours of posting, so that a path that cannot be written is told at once
@@ -228,7 +226,6 @@ def _progress(nodes: int) -> Iterator[Iterator[None]]:
 
 
 def _say(plan: Plan, posted: PostOutcome, server: str) -> None:
-    pass
 
     ask = plan.ask
     slug = device_slug(canonical_device_name(ask.silicon.device))

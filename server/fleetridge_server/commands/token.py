@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from fleetridge_server.db.database import Database
     from fleetridge_server.settings import Settings
 
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    from fleetridge_server.settings import Settings
-    from fleetridge_server.store.database import Database
-    from fleetridge_server.store.token_models import StoredToken
-
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
