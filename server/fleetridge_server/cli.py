@@ -21,7 +21,7 @@ from fleetridge_server.commands.inventory import add_inventory
 from fleetridge_server.commands.maintenance import add_keeping
 from fleetridge_server.commands.simulate import add_simulate
 from fleetridge_server.commands.token import add_token_command
-from fleetridge_server.csv_import.reports import COLUMNS
+from fleetridge_server.csv_import.lines import COLUMNS
 from fleetridge_server.telemetry.logs import LogFormat, is_logged_as_json, logs_to
 
 if TYPE_CHECKING:

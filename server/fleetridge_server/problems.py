@@ -18,8 +18,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel
 
-from fleetridge_server.db.troubles import trouble
-
 # Enough to see what is wrong with a request; one of a broken program may have thousands of faults.
 MAX_ERRORS = 20
 
@@ -115,6 +113,9 @@ def unavailable(code: str, title: str, detail: str) -> ProblemError:
 
 def of_database(error: Exception) -> ProblemError | None:
     """Problem 503 for what stands between us and the database; None for an error of our own."""
+    # The command line's own faults are problems, too, and its help need not wait for what speaks with databases.
+    from fleetridge_server.db.troubles import trouble  # noqa: PLC0415 # see above
+
     detail = trouble(error)
     if detail is None:
         return None

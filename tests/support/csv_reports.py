@@ -14,8 +14,7 @@ from itertools import count
 
 from fleetridge.identity import canonical_device_name, gpu_identity
 from fleetridge.report.roofs import RoofKey, RoofKind
-from fleetridge_server.csv_import.lines import Header, RowError
-from fleetridge_server.csv_import.reports import CsvRow, header_of, row_of
+from fleetridge_server.csv_import.lines import CsvRow, Header, RowError, header_of, row_of
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.evidence import JudgedReport, NodeName, RoofReading
 

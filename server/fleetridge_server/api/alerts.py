@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 from fleetridge.report.values import UtcTime
 from fleetridge.strict_json import printable_problem
 from fleetridge_server import text
-from fleetridge_server.auth.permissions import Caller, CurrentCaller, require_place
+from fleetridge_server.auth.permissions import CurrentCaller, require_place
+from fleetridge_server.auth.scopes import Caller
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.state import MarkKind

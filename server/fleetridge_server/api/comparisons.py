@@ -26,7 +26,7 @@ from fleetridge_server.fleet.locations import (
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
-from fleetridge_server.responses.gpu_roofs import cohort_values, judged_cohorts
+from fleetridge_server.responses.verdict import cohort_values, judged_cohorts
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])

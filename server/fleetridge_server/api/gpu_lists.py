@@ -19,7 +19,7 @@ from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
 from fleetridge_server.fleet.reports import NamedReport, ReportReadings, newest_unjudged, readings_of
 from fleetridge_server.http.paging import Position, page
-from fleetridge_server.responses.gpu_roofs import (
+from fleetridge_server.responses.verdict import (
     cohort_distributions,
     drawn_roofs,
     judged_cohorts,

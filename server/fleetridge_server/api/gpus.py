@@ -48,8 +48,7 @@ from fleetridge_server.responses.gpu import (
     runs_shown,
     verdict_changes_shown,
 )
-from fleetridge_server.responses.gpu_roofs import newest_reports, roofs_of
-from fleetridge_server.responses.verdict import evaluated_by
+from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, changes_of_gpu, verdicts_of
 
 router = APIRouter(tags=["gpus"])

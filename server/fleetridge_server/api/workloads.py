@@ -20,8 +20,7 @@ from fleetridge_server.fleet.locations import Where, gpu_rows_there
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
 from fleetridge_server.problems import FieldError, ProblemError
-from fleetridge_server.responses.gpu_roofs import cohort_values, judged_cohorts
-from fleetridge_server.responses.verdict import evaluated_by
+from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 from anyio import CapacityLimiter
 
-from fleetridge_server.auth.permissions import Caller, Scope, allowed
+from fleetridge_server.auth.scopes import Caller, Scope, allowed
 from fleetridge_server.auth.tokens import is_any_token, note_uses, token_of_session, token_with
 from fleetridge_server.db.access_tables import StoredToken
 from fleetridge_server.db.database import ACCESS_THREADS, Database

@@ -27,7 +27,7 @@ from sqlalchemy import Table, bindparam, delete, or_, select, text, update
 from sqlalchemy.orm import Session
 from starlette.types import Scope as TypesScope
 
-from fleetridge_server.auth.permissions import Scope
+from fleetridge_server.auth.scopes import Scope
 from fleetridge_server.db.access_tables import StoredSession, StoredToken
 from fleetridge_server.telemetry.logs import PREFIX_OF_TOKENS
 

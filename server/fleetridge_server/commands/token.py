@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 from fleetridge.quantities import MISSING
 from fleetridge.strict_json import printable_problem
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.auth.permissions import SCOPES, Caller, Scope
-from fleetridge_server.auth.tokens import new_token, sha256_of
+from fleetridge_server.auth.scopes import SCOPES, Caller, Scope
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from fleetridge_server.db.access_tables import StoredToken
+    from fleetridge_server.db.database import Database
+    from fleetridge_server.settings import Settings
+
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -101,7 +108,7 @@ def _add_create(actions: Commands, database: argparse.ArgumentParser, cluster: C
 
 
 def _create(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.auth.tokens import NewToken, add_token
+    from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
 
     scopes: frozenset[Scope] = frozenset(options.scope)
     if options.node is not None and options.cluster is None:

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetridge_server.auth.permissions import ANYBODY, OPEN_PATHS, Caller, is_open
+from fleetridge_server.auth.permissions import OPEN_PATHS, is_open
+from fleetridge_server.auth.scopes import ANYBODY, Caller
 from fleetridge_server.auth.token_cache import KnownToken, KnownTokens, TokenUsage
 from fleetridge_server.auth.tokens import TOKEN_PATTERN, is_token, sha256_of, sha256_of_secret, shown_session
 from fleetridge_server.db.troubles import DATABASE_TROUBLES

@@ -21,7 +21,8 @@ from fleetridge_server.api.alerts import (
     read_marks,
     stop_mark,
 )
-from fleetridge_server.auth.permissions import Caller, CurrentCaller, require_place
+from fleetridge_server.auth.permissions import CurrentCaller, require_place
+from fleetridge_server.auth.scopes import Caller
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED

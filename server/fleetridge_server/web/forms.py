@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
-from fleetridge_server.auth.permissions import Caller
+from fleetridge_server.auth.scopes import Caller
 from fleetridge_server.auth.tokens import COOKIE, cookie_of, new_secret
 from fleetridge_server.problems import FieldError, ProblemError, problem_of
 

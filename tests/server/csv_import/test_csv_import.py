@@ -7,8 +7,8 @@ from uuid import UUID
 from sqlalchemy import func, select
 
 from fleetridge.report import Report as WireReport
-from fleetridge_server.csv_import.lines import BadRow
-from fleetridge_server.csv_import.reports import CsvRow, Import, Tally, report_of
+from fleetridge_server.csv_import.lines import BadRow, CsvRow
+from fleetridge_server.csv_import.reports import Import, Tally, report_of
 from fleetridge_server.db.tables import Device, Document, Gpu, Node, Report, Roof
 from fleetridge_server.intake.examine import unpacked
 from support.csv_fleet import HEADER, survey

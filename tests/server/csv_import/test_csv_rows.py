@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.csv_import.lines import Header, HeaderError, RowError
-from fleetridge_server.csv_import.reports import COLUMNS, CsvRow, header_of, row_of
+from fleetridge_server.csv_import.lines import COLUMNS, CsvRow, Header, HeaderError, RowError, header_of, row_of
 
 ALL = header_of(",".join(COLUMNS))
 SAMPLE = "Tesla V100-SXM2-16GB,,GPU-LH0404,,2020-06-02T17:27:42Z,float32,13.5673,,1350,73,296.79"

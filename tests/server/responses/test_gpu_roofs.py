@@ -8,7 +8,7 @@ import pytest
 
 from fleetridge_server.engine.ridge import GpuRoofs
 from fleetridge_server.fleet.reports import readings_of
-from fleetridge_server.responses.gpu_roofs import newest_reports, roofs_of
+from fleetridge_server.responses.verdict import newest_reports, roofs_of
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report

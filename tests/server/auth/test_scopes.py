@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_server.auth.permissions import SCOPES, Caller, Scope, allowed
+from fleetridge_server.auth.scopes import SCOPES, Caller, Scope, allowed
 
 
 @pytest.mark.parametrize(
