@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from fleetridge_server import cli as server_cli
 from support.databases import SqliteDatabases
 from support.patience import patient_get
 
@@ -45,6 +46,7 @@ def test_a_measured_cpu_has_a_ridge_on_the_server(sqlite_databases: SqliteDataba
     url = sqlite_databases.create(migrated=True)
     with serving(url) as address:
         ended = agent("run", "--device", "cpu", "--server", address, *TINY, state_dir=tmp_path)
+        assert server_cli.main(["evaluate", "--database-url", url]) == 0
         (device,) = patient_get(f"{address}/devices").json()["devices"]
         answer = patient_get(f"{address}/devices/{quote(device['name'], safe='')}/ridge").json()
 

@@ -16,7 +16,10 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
 
+from support.times import NOW
+
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
 FILE_COPY_SINCE = (
@@ -95,6 +98,7 @@ class PostgresDatabases:
             name = self._copy("template0")
             try:
                 _migrate(self._address(name))
+                _make_month(self._address(name), NOW)
             except BaseException:
                 self._drop(name)
                 raise
@@ -130,3 +134,13 @@ def _migrate(url: str) -> None:
     from fleetridge_server.db.schema import migrate  # noqa: PLC0415 # tests without a database need no server
 
     migrate(url)
+
+
+def _make_month(url: str, time: datetime) -> None:
+    """Reports of tests arrive in a month of their own, whenever the tests run; a server makes months as they begin."""
+    from fleetridge_server.db.database import create_database_engine  # noqa: PLC0415 # as above
+    from fleetridge_server.db.document_months import make_months, month_of  # noqa: PLC0415 # as above
+
+    engine = create_database_engine(url)
+    make_months(engine, {month_of(time)})
+    engine.dispose()

@@ -186,9 +186,10 @@ class _Ranking:
         than never.
         """
         place = self.order.places.get(int(name)) if name.isdecimal() else None
-        if place is None or isnan(self.losses[place]):
+        if place is None:
             return None
-        own = self.order.severities[place], *_by_loss(self.losses[place])
+        loss = self.losses[place]
+        own = self.order.severities[place], *_by_loss(None if isnan(loss) else loss)
         return place if own == rank else None
 
     def _entry(self, offset: int) -> _Entry:

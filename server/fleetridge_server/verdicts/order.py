@@ -339,8 +339,8 @@ def _of_best_beta(
                 for known, fresh, theirs, mine in zip(loss, own_loss, value, own, strict=True)
             ]
             value = _larger(value, own)
-        best = [known if known == known else fresh for known, fresh in zip(best, loss, strict=True)]  # noqa: PLR0124
-    return [loss if rate == rate else nan for loss, rate in zip(best, columns[number].values, strict=True)]  # noqa: PLR0124
+        best = [known if known == known else fresh for known, fresh in zip(best, loss, strict=True)]  # noqa: PLR0124 # not nan
+    return [loss if rate == rate else nan for loss, rate in zip(best, columns[number].values, strict=True)]  # noqa: PLR0124 # not nan
 
 
 def _larger(one: Losses, other: Losses) -> Losses:

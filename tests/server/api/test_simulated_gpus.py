@@ -9,7 +9,7 @@ import pytest
 
 from support.app_client import AppClient
 from support.databases import Databases
-from support.fleet import fleet, gpu_ids, post, ridge
+from support.fleet import fleet, gpu_ids, post_judged, ridge
 from support.read_only import fleet_to_read
 from support.reports import make_report
 
@@ -69,8 +69,8 @@ def test_a_made_up_copy_of_a_real_gpu_does_not_hide_it(client: AppClient) -> Non
         measured_from="2026-11-21T02:00:00Z",
         measured_to="2026-11-21T02:01:00Z",
     )
-    post(client, real_and_made_up())
-    post(client, [copied])
+    post_judged(client, real_and_made_up())
+    post_judged(client, [copied])
 
     answer = ridge(client)
 

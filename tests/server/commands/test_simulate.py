@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from fleetridge_server import cli
 from fleetridge_server.db.verdict_tables import CurrentVerdict
+from support.evaluated import evaluate
 from support.patience import patient_get
 from support.server_process import server_process
 
@@ -90,6 +91,7 @@ def test_wrong_clocks_and_contention_are_seen_by_the_server(
         run(
             capsys, "--server", address, "--gpus", "12", "--days", "2", "--fault", "clock_skew", "--fault", "contention"
         )
+        evaluate(database_url, simulated=True)
         ridge = read(address, "/devices/h200/ridge", cluster="simulated")
 
     flags = Counter(flag for row in ridge["gpus"] for flag in row["flags"])

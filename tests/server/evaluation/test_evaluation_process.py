@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60
 
 # What is between the two processes is the same on PostgreSQL.
-on_sqlite = pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 
 CHANGED = """
-from fleetridge_server.evaluation import evaluation_program as program
+from fleetridge_server.evaluation import worker_process as program
 from fleetridge_server.evaluation.evaluator import Evaluator
 {change}
 program.main()
@@ -68,13 +67,13 @@ Evaluator.evaluate_now = evaluate_now
 
 OF_A_SERVER = """
 import sys
-from fleetridge_server.evaluation import evaluation_process as room
+from fleetridge_server.evaluation import process as room
 from fleetridge_server.db.database import open_database
-from fleetridge_server.verdicts.series import Population
+from fleetridge_server.verdicts.series import DeviceGroup
 url, program, device_id = sys.argv[1:]
 room._PROGRAM = (sys.executable, "-c", program)
 process = room.EvaluationProcess(url, open_database(url), None)
-process.evaluate(Population(int(device_id), False))
+process.evaluate(DeviceGroup(int(device_id), False))
 """
 
 
@@ -120,6 +119,7 @@ def new_fleet(fleet: Fleet) -> DeviceGroup:
     return fleet.population()
 
 
+@pytest.mark.both_databases
 def test_a_process_of_its_own_says_what_this_one_says(fleet: Fleet, process: EvaluationProcess) -> None:
     """It stores states and alerts, and nothing is due afterwards."""
     took_s = process.evaluate(new_fleet(fleet))
@@ -133,7 +133,6 @@ def test_a_process_of_its_own_says_what_this_one_says(fleet: Fleet, process: Eva
     assert (took_s > 0, is_due(fleet), fleet.due_gpus()) == (True, False, [])
 
 
-@on_sqlite
 def test_a_process_starts_with_the_first_evaluation_and_is_gone_in_the_end(
     fleet: Fleet, process: EvaluationProcess
 ) -> None:
@@ -149,7 +148,6 @@ def test_a_process_starts_with_the_first_evaluation_and_is_gone_in_the_end(
     assert (before, is_the_same, process.pid, is_running(pid)) == (None, True, None, False)
 
 
-@on_sqlite
 @pytest.mark.parametrize("reason", ["program._LARGE_KIB = 0", "program._IDLE_S = 0.5"])
 def test_a_process_that_ended_by_itself_is_replaced_and_nobody_is_told(
     fleet: Fleet,
@@ -170,6 +168,7 @@ def test_a_process_that_ended_by_itself_is_replaced_and_nobody_is_told(
     assert caplog.records == []
 
 
+@pytest.mark.both_databases
 def test_a_device_whose_process_is_lost_is_due_again(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +188,6 @@ def test_a_device_whose_process_is_lost_is_due_again(
     assert (is_due_again, is_due(fleet)) == (True, False)
 
 
-@on_sqlite
 def test_a_server_that_ends_breaks_off_what_is_in_hand(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None]
 ) -> None:
@@ -209,6 +207,7 @@ def test_a_server_that_ends_breaks_off_what_is_in_hand(
         process.evaluate(population)
 
 
+@pytest.mark.both_databases
 def test_a_process_is_gone_with_a_server_that_is_killed(fleet: Fleet, database_url: str) -> None:
     """In the midst of an evaluation, too: somebody else may be about to make the same."""
     device_id = str(new_fleet(fleet).device_id)
@@ -223,7 +222,6 @@ def test_a_process_is_gone_with_a_server_that_is_killed(fleet: Fleet, database_u
         assert until_gone(*children)
 
 
-@on_sqlite
 def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, process: EvaluationProcess) -> None:
     """A terminal and systemd send them to all."""
     population = new_fleet(fleet)
@@ -236,7 +234,6 @@ def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, proces
     assert process.pid == pid
 
 
-@on_sqlite
 @pytest.mark.parametrize(
     ("program", "why"), [("/nowhere/python", "it could not be started"), ("/bin/false", "it ended with 1")]
 )
@@ -253,7 +250,6 @@ def test_a_program_that_does_not_start_leaves_the_device_due(
     assert (is_due(fleet), process.pid) == (True, None)
 
 
-@on_sqlite
 def test_an_evaluation_that_somebody_else_made_is_told_as_such(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None]
 ) -> None:
@@ -264,7 +260,6 @@ def test_an_evaluation_that_somebody_else_made_is_told_as_such(
         process.evaluate(new_fleet(fleet))
 
 
-@on_sqlite
 def test_a_fault_of_our_own_is_told_with_where_it_was(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None]
 ) -> None:
@@ -279,6 +274,7 @@ def test_a_fault_of_our_own_is_told_with_where_it_was(
     assert is_due(fleet)
 
 
+@pytest.mark.both_databases
 def test_a_database_that_cannot_be_used_is_told_in_words(sqlite_databases: SqliteDatabases) -> None:
     """Those that the process has for it."""
     url = sqlite_databases.create(migrated=True)
@@ -303,7 +299,6 @@ def followed(fleet: Fleet, process: EvaluationProcess, own: OwnMetrics) -> list[
         schedule.leadership.resign()
 
 
-@on_sqlite
 def test_a_schedule_has_a_process_evaluate_and_counts_it(fleet: Fleet, process: EvaluationProcess) -> None:
     """Metrics are those of the server."""
     own, population = OwnMetrics(), new_fleet(fleet)
@@ -316,7 +311,6 @@ def test_a_schedule_has_a_process_evaluate_and_counts_it(fleet: Fleet, process: 
     assert (own.registry.get_sample_value("fleetridge_server_evaluation_seconds_sum") or 0) > 0
 
 
-@on_sqlite
 def test_a_schedule_tells_of_a_process_that_broke_and_lets_the_device_be(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -332,7 +326,6 @@ def test_a_schedule_tells_of_a_process_that_broke_and_lets_the_device_be(
     assert "ZeroDivisionError" in caplog.text
 
 
-@on_sqlite
 def test_a_schedule_says_nothing_of_an_evaluation_that_the_end_broke_off(
     fleet: Fleet, process: EvaluationProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -350,6 +343,7 @@ def metric(address: str, name: str) -> float:
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_server_evaluates_soon_after_reports_in_a_process_or_without(
     sqlite_databases: SqliteDatabases, tmp_path: Path, processes: int

@@ -18,7 +18,6 @@ from fleetridge_server.db.locks import ServedAlreadyError, sole_server
 from fleetridge_server.db.schema import METADATA, SchemaError
 from fleetridge_server.db.tables import Document, Gpu
 from fleetridge_server.db.verdict_tables import EvaluationDue, InventoryEntry, StoredMark
-from fleetridge_server.ops import copy
 from fleetridge_server.ops import copy as copying
 from fleetridge_server.ops.copy import CopiedTable, CopyError, copy_database
 from support.app_client import app_client
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
     from support.databases import Databases, PostgresDatabases, SqliteDatabases
 
 pytestmark = pytest.mark.both_databases
+
+# What copies rows when no test is in its place.
+ALL_ROWS = copying.copy_rows
 
 LONG_AGO = datetime(2020, 2, 29, tzinfo=timezone.utc)
 
@@ -160,8 +162,8 @@ def without_times(answer: Any) -> Any:
 
 def test_a_copy_that_was_interrupted_goes_on(source_url: str, target_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it was, time and again; in the end it is whole."""
-    monkeypatch.setattr(copy, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(copy, "BODIES_AT_ONCE", 3)
+    monkeypatch.setattr(copying, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(copying, "BODIES_AT_ONCE", 3)
     interruptions = 0
     patience = 0
     while True:
@@ -352,4 +354,4 @@ def test_counts_of_both_sides_must_agree(source_url: str, target_url: str, monke
 def without_roofs(source: Session, target: Database, table: Table, on_rows: Callable[[int], None]) -> None:
     """A copy that leaves something out."""
     if table.name != "roofs":
-        copy.copy_rows(source, target, table, on_rows)
+        ALL_ROWS(source, target, table, on_rows)
