@@ -18,7 +18,7 @@ from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.ridge import Filter
-from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.evaluation.judgement import MOST_GPUS_AT_ONCE, evaluation_for
 from fleetridge_server.fleet.find import all_devices, device_names
 from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
 from fleetridge_server.http.paging import (
@@ -61,7 +61,10 @@ def counted_devices(
     """
     if asked:
         counts = device_counts(session, span, Where(cluster))
-        found = {count.device.id: evaluation_for(session, count.device.id, span, explicit=True) for count in counts}
+        ids = [count.device.id for count in counts]
+        if sum(count.gpus for count in counts) > MOST_GPUS_AT_ONCE:
+            return counts, evaluations_at(session, ids, span, explicit=True)
+        found = {device_id: evaluation_for(session, device_id, span, explicit=True) for device_id in ids}
         return counts, {device_id: ref for device_id, ref in found.items() if ref is not None}
     devices = {device.id: device for device in all_devices(session)}
     evaluations = evaluations_at(session, devices, span, explicit=False)
