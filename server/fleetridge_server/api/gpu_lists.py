@@ -27,7 +27,7 @@ from fleetridge_server.responses.verdict import (
     roofs_of,
 )
 from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
-from fleetridge_server.verdicts.order import NOT_ACCUSED, FleetOrder, Losses, microseconds, ranked, worst_losses
+from fleetridge_server.verdicts.fleet_order import NOT_ACCUSED, FleetOrder, Losses, microseconds, ranked, worst_losses
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,

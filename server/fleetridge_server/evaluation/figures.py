@@ -20,7 +20,7 @@ from fleetridge_server.engine.statistics import Distribution, distribution, dist
 from fleetridge_server.fleet.locations import ClusterGpus
 from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge, published_beta_gbps, published_roofs
-from fleetridge_server.verdicts.verdict_words import roof_name, unit_of
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 
 _Gpu = TypeVar("_Gpu", bound=Hashable)
 _Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]

@@ -46,7 +46,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluationReply:
     """An evaluation was stored."""
 
     took_s: float
@@ -73,7 +73,7 @@ class Broke:
     traceback: str
 
 
-Answer: TypeAlias = Evaluated | Superseded | Troubled | Broke
+Answer: TypeAlias = EvaluationReply | Superseded | Troubled | Broke
 """What came of an evaluation: what travels back from the process."""
 
 

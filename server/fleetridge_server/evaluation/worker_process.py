@@ -22,7 +22,7 @@ from fleetridge_server.background import stand_back
 from fleetridge_server.db.database import open_database
 from fleetridge_server.db.troubles import trouble
 from fleetridge_server.evaluation.evaluator import Evaluator
-from fleetridge_server.evaluation.process import Answer, Broke, Evaluated, Start, Superseded, Troubled
+from fleetridge_server.evaluation.process import Answer, Broke, EvaluationReply, Start, Superseded, Troubled
 from fleetridge_server.telemetry.logs import logs_to
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import DeviceGroup
@@ -77,7 +77,7 @@ def _answer(evaluator: Evaluator, population: DeviceGroup) -> Answer:
     except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is
         told = trouble(error)
         return Broke(traceback.format_exc()) if told is None else Troubled(told)
-    return Evaluated(time.perf_counter() - began_s)
+    return EvaluationReply(time.perf_counter() - began_s)
 
 
 def _is_large() -> bool:

@@ -20,7 +20,7 @@ from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
-from fleetridge_server.verdicts.order import CohortColumn
+from fleetridge_server.verdicts.fleet_order import CohortColumn
 from fleetridge_server.verdicts.roof_shapes import Answer
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, squeezed, width_of
-from fleetridge_server.web.charts.marks import diamond, focusable
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
@@ -24,6 +23,7 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import diamond, focusable
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from math import floor
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.statistics import Distribution, distribution
 from fleetridge_server.web.charts.axes import LINE, Axis, nice_step, roomy, written
-from fleetridge_server.web.charts.marks import triangle_down
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
@@ -26,6 +25,7 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import triangle_down
 
 # Of gpus that are spread out between quantiles less than half a one is none.
 LEAST_COUNT = 0.5
