@@ -23,7 +23,7 @@ import torch
 
 from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.busy.occupancy import Watch
+from fleetridge_agent.busy.watch import Watch
 from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.cuda import CudaDevice
 from fleetridge_agent.device.kernels import gemm_operands, require_right
@@ -34,9 +34,9 @@ from fleetridge_agent.gpus.visible import node_roster, nvml_or_none, visible_gpu
 from fleetridge_agent.protocol import REPS, WARMUP
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host, node_name
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
-from fleetridge_agent.sweep.run import run_sweep
 from fleetridge_agent.sweep.shapes import reference_gemm
 from fleetridge_agent.sweep.streams import measure_streams
 from fleetridge_agent.sweep.timing import timing_of

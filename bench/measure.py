@@ -29,9 +29,9 @@ from fleetridge_agent.device.product import MEASURED_DTYPES
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.gpus.visible import visible_gpus
 from fleetridge_agent.progress import Progress
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.results import SweepResult
-from fleetridge_agent.sweep.run import run_sweep
 
 # The quick form of mamf-finder: 19 shapes around those that large cards like.
 _MAMF_SHAPES = ("--m_range", "1024", "20480", "1024", "--n", "4096", "--k", "4096", "--dtype", "bfloat16")

@@ -99,4 +99,6 @@ print(*sys.modules, file=sys.stderr)
 
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "fleetridge_agent.cli" in loaded
-    assert loaded & {"httpx", "torch", "pynvml", "fleetridge.report", "fleetridge_agent.sweep.run", *left_out} == set()
+    assert (
+        loaded & {"httpx", "torch", "pynvml", "fleetridge.report", "fleetridge_agent.sweep.measure", *left_out} == set()
+    )

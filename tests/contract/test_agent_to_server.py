@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from fleetridge.report import Report
-from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.outbox import Tally, dispatch
+from fleetridge_agent.deliver.dispatch import Tally, dispatch
+from fleetridge_agent.deliver.retry import Client
 from fleetridge_agent.deliver.server import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from support.app_client import AppClient, app_client

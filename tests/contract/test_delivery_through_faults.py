@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.deliver.outbox import Tally
+from fleetridge_agent.deliver.dispatch import Tally
 from fleetridge_agent.deliver.spool import Spool
 from support.databases import SqliteDatabases
 from support.fault_proxy import CALM, FAULTS, fault_proxy

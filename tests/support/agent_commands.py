@@ -19,19 +19,19 @@ from fleetridge_agent import cli
 from fleetridge_agent.check import node as checked_node
 from fleetridge_agent.check.reference import ridge_answer
 from fleetridge_agent.check.verdict import State, read_last
+from fleetridge_agent.commands import check_by_measuring as preflight
 from fleetridge_agent.commands import flush as flush_room
-from fleetridge_agent.commands import preflight
 from fleetridge_agent.commands import run as run_room
-from fleetridge_agent.deliver import client
-from fleetridge_agent.deliver import outbox as outbox_room
+from fleetridge_agent.deliver import dispatch as outbox_room
+from fleetridge_agent.deliver import retry as client
 from fleetridge_agent.device.contract import Device
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.protocol import DeviceKind
-from fleetridge_agent.sweep import run
+from fleetridge_agent.sweep import measure as run
+from fleetridge_agent.sweep.measure import Callbacks
 from fleetridge_agent.sweep.report import Assignment, Measured
-from fleetridge_agent.sweep.run import Callbacks
 from fleetridge_agent.worker.launch import Launcher
 from support.scripted_device import ScriptedDevice, described
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fleetridge.report import Environment, Gpu
 from fleetridge.roofline import gemm_flops
-from fleetridge_agent.busy.occupancy import ForeignUse
+from fleetridge_agent.busy.watch import ForeignUse
 from fleetridge_agent.device.contract import (
     Copies,
     DeviceDescription,

@@ -29,7 +29,7 @@ def main(uuids: str, troubles: str, *arguments: str) -> int:
         mock.patch("fleetridge_agent.gpus.targets.visible_gpus", return_value=gpus),
         mock.patch("fleetridge_agent.gpus.targets.gpus_without_slice", return_value=()),
         mock.patch("fleetridge_agent.commands.run.Launcher", partial(Launcher, program=program)),
-        mock.patch("fleetridge_agent.commands.preflight.Launcher", partial(Launcher, program=program)),
+        mock.patch("fleetridge_agent.commands.check_by_measuring.Launcher", partial(Launcher, program=program)),
     ):
         code = cli.main(arguments)
     sys.stderr.write(f"torch imported: {'torch' in sys.modules}\n")

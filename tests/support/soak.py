@@ -12,8 +12,8 @@ from uuid import UUID
 import httpx
 from sqlalchemy import create_engine, text
 
-from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.outbox import Tally, dispatch
+from fleetridge_agent.deliver.dispatch import Tally, dispatch
+from fleetridge_agent.deliver.retry import Client
 from fleetridge_agent.deliver.server import server_at
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from support.fault_proxy import CALM, FAULTS

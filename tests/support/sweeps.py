@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
-from fleetridge_agent.sweep.run import run_sweep
 from support.scripted_device import ScriptedDevice
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fleetridge.report import Evidence
-from fleetridge_agent.busy.look import look
+from fleetridge_agent.busy.idle import look
 from fleetridge_agent.errors import DeviceBusyError
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.gpus.visible import nvml_or_none
@@ -47,10 +47,10 @@ def admitted(target: Target, state_dir: Path, *, force: bool, wait: Callable[[fl
         DeviceBusyError: somebody else uses it.
     """
     with gpu_lock(state_dir, _lock_name(target)):
-        yield is_busy(target, force=force, wait=wait)
+        yield refuse_if_busy(target, force=force, wait=wait)
 
 
-def is_busy(target: Target, *, force: bool, wait: Callable[[float], object] | None = None) -> bool:
+def refuse_if_busy(target: Target, *, force: bool, wait: Callable[[float], object] | None = None) -> bool:
     """
     Look who uses a gpu before anything touches it, as in `admitted`.
 

@@ -87,6 +87,6 @@ def _why_none(state_dir: Path, node: str) -> str:
 
 
 def _measured_now(context: Context) -> State:
-    from fleetridge_agent.commands.preflight import checked  # noqa: PLC0415 # whoever asks for the last verdict does without
+    from fleetridge_agent.commands.check_by_measuring import checked  # noqa: PLC0415 # whoever asks for the last verdict does without
 
     return checked(context)

@@ -8,7 +8,7 @@ from fleetridge.own_program import own_program
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import typed_again
-from fleetridge_agent.deliver.client import Client
+from fleetridge_agent.deliver.retry import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import daemon_lock

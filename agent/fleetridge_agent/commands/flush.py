@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices
-from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.outbox import dispatch, say_tally
+from fleetridge_agent.deliver.dispatch import dispatch, say_tally
+from fleetridge_agent.deliver.retry import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from fleetridge.report import Report, RunKind
-from fleetridge_agent.busy.admission import idle_first, is_busy
+from fleetridge_agent.busy.admission import idle_first, refuse_if_busy
 from fleetridge_agent.check.node import keep_verdicts_of_run
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
-from fleetridge_agent.deliver.client import Client
-from fleetridge_agent.deliver.outbox import dispatch, say_tally, spooled
+from fleetridge_agent.deliver.dispatch import dispatch, say_tally, spooled
+from fleetridge_agent.deliver.retry import Client
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
 from fleetridge_agent.gpus.targets import Target, measurable
@@ -128,7 +128,7 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
 
     def is_idle(target: Target) -> bool:
         try:
-            is_busy(target, force=assignment.options.force, wait=context.stop.wait)
+            refuse_if_busy(target, force=assignment.options.force, wait=context.stop.wait)
         except DeviceBusyError:
             return False
         return True

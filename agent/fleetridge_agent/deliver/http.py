@@ -73,7 +73,7 @@ class Poster:
         Also once the program is to end, reports that live in memory only are waited for.
 
         Raises:
-            LeftBehindError: the program is to end and the server is slow; every report is on disk.
+            AbandonedError: the program is to end and the server is slow; every report is on disk.
             httpx.HTTPError: the server cannot be reached, or its answer breaks off.
             httpx.StreamError: likewise.
         """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleetridge.report import Environment, Evidence, Gpu, Regime
-from fleetridge_agent.busy.occupancy import ForeignUse
+from fleetridge_agent.busy.watch import ForeignUse
 from fleetridge_agent.device.product import Fill, Gemm
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.protocol import DeviceKind

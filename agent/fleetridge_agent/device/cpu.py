@@ -13,7 +13,7 @@ import torch
 
 from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Gpu
-from fleetridge_agent.busy.occupancy import ForeignUse
+from fleetridge_agent.busy.watch import ForeignUse
 from fleetridge_agent.device.contract import Copies, DeviceDescription, Launch, UnsupportedError
 from fleetridge_agent.device.kernels import device_errors, flush_launch, gemm_operands, require_right, stream_launches
 from fleetridge_agent.device.product import Fill, Gemm

@@ -11,8 +11,8 @@ import torch
 
 from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Evidence, Gpu
-from fleetridge_agent.busy.look import idle_bytes, memory_use, readable_beside_processes
-from fleetridge_agent.busy.occupancy import ForeignUse, GpuUse, Occupancy
+from fleetridge_agent.busy.idle import idle_bytes, memory_use, readable_beside_processes
+from fleetridge_agent.busy.watch import ForeignUse, GpuUse, Occupancy
 from fleetridge_agent.device.contract import Copies, DeviceDescription, Launch, UnsupportedError
 from fleetridge_agent.device.cuda_queue import ReplayedCopies, queued_ms, windows_ms
 from fleetridge_agent.device.kernels import (

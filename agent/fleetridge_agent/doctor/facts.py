@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleetridge.own_program import own_program
 from fleetridge.terminal_text import shortened
-from fleetridge_agent.busy.look import look
+from fleetridge_agent.busy.idle import look
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import cuda_gpus
 from fleetridge_agent.readings.nvml import NvmlError, NvmlGpu, open_nvml

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleetridge.report import GemmPoint, Point, Report, StreamPoint
 from fleetridge.spreadsheets import defused
-from fleetridge_agent.output.roofs import (
+from fleetridge_agent.output.roof_selection import (
     Achieved,
     GivenPeaks,
     achieved,

@@ -9,6 +9,7 @@ from fleetridge.quantities import binary_size, quantity, significant
 from fleetridge.report import Environment, Gpu, Report, Sweep
 from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, key_values
+from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, memory_roofs, products_in
 from fleetridge_agent.output.roofline import (
     ModelTraits,
     memory_block,
@@ -18,7 +19,6 @@ from fleetridge_agent.output.roofline import (
     t_star_sentence,
     workload_table,
 )
-from fleetridge_agent.output.roofs import Achieved, GivenPeaks, achieved, memory_roofs, products_in
 from fleetridge_agent.output.tables import reference_table, square_table, stream_table, weight_shape_table
 
 TITLE = "Environment (paste it with any result)"

@@ -22,7 +22,7 @@ from fleetridge.workloads import (
     reference_workloads,
 )
 from fleetridge_agent.device.product import Product
-from fleetridge_agent.output.roofs import (
+from fleetridge_agent.output.roof_selection import (
     Achieved,
     ComparedPeak,
     GivenPeaks,

@@ -8,7 +8,7 @@ from fleetridge.quantities import MISSING, binary_size, percent, significant
 from fleetridge.report import GemmPoint, Report, StreamPoint
 from fleetridge.roofline import attainable_tflops, bound_by
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
-from fleetridge_agent.output.roofs import (
+from fleetridge_agent.output.roof_selection import (
     Achieved,
     achieved,
     gemms_of,

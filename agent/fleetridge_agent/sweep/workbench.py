@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from fleetridge_agent.busy.occupancy import Watch
+from fleetridge_agent.busy.watch import Watch
 from fleetridge_agent.device.contract import Device, Launch
 from fleetridge_agent.device.product import Fill
 from fleetridge_agent.protocol import (

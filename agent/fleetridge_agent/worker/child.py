@@ -17,13 +17,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from fleetridge_agent.busy.admission import is_busy
+from fleetridge_agent.busy.admission import refuse_if_busy
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.log import LOGGER, strays_logged
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop, stopping_on_signals
+from fleetridge_agent.sweep.measure import Callbacks, Opener, measure_admitted
 from fleetridge_agent.sweep.report import Measured, refused
-from fleetridge_agent.sweep.run import Callbacks, Opener, measure_admitted
 from fleetridge_agent.worker.messages import Finished, Go, Job, Misused, Ready, Remark, StepStarted, job_of, line_of
 
 # prctl(2), PR_SET_PDEATHSIG of linux/prctl.h.
@@ -142,7 +142,7 @@ def _measured(job: Job, parent: Parent, stop: Stop, opener: Opener | None) -> Me
     target, assignment = job.target, job.assignment
     try:
         # Once more, as starting up took seconds in which somebody may have come.
-        is_contended = job.is_contended or is_busy(target, force=assignment.options.force)
+        is_contended = job.is_contended or refuse_if_busy(target, force=assignment.options.force)
         callbacks = Callbacks(on_progress=tell, heed=stop.check, start=start)
         return measure_admitted(target, assignment, callbacks, is_contended=is_contended, opener=opener)
     except UsageError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.commands import preflight
+from fleetridge_agent.commands import check_by_measuring as preflight
 from fleetridge_agent.worker import process
 from fleetridge_agent.worker.launch import Launcher
 from support.agent_commands import AgentNode, Ended, kept_states

@@ -11,10 +11,10 @@ from fleetridge_agent.device.contract import UnsupportedError
 from fleetridge_agent.device.cpu import CpuDevice
 from fleetridge_agent.device.product import Fill, Gemm, Product
 from fleetridge_agent.readings.host import Host
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.results import SweepResult
-from fleetridge_agent.sweep.run import run_sweep
 
 _SMALL = SweepOptions(square=(32, 64), m_sweep=(), buffer_mib=1, reps=3, warmup=1)
 

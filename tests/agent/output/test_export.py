@@ -11,7 +11,7 @@ import pytest
 
 from fleetridge.report import Envelope, Report
 from fleetridge_agent.output.export import csv_text, json_text
-from fleetridge_agent.output.roofs import GivenPeaks
+from fleetridge_agent.output.roof_selection import GivenPeaks
 from support.reports import make_report, make_skipped_report
 from support.scripted_device import ScriptedDevice
 from support.sweeps import swept

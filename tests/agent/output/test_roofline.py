@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Report
+from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, products_in
 from fleetridge_agent.output.roofline import ModelTraits, roofline_block, shape_table, t_star_sentence, workload_table
-from fleetridge_agent.output.roofs import Achieved, GivenPeaks, achieved, products_in
 from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import compute_roof, make_report, memory_roof
 from support.sweeps import swept

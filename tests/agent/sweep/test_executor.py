@@ -8,8 +8,8 @@ import pytest
 
 from fleetridge_agent.device.product import Product
 from fleetridge_agent.sweep.executor import remeasured
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
-from fleetridge_agent.sweep.run import run_sweep
 from fleetridge_agent.sweep.shapes import reference_gemm
 from support.scripted_device import ScriptedDevice
 

@@ -6,8 +6,8 @@ import pytest
 
 from fleetridge.report import GemmPoint
 from fleetridge_agent.device.product import Gemm, Product
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
-from fleetridge_agent.sweep.run import run_sweep
 from support.scripted_device import GIB, ScriptedDevice, described
 
 _BF16 = Product("bfloat16")

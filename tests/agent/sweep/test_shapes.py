@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from fleetridge.roofline import gemm_flops
 from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product
 from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_REPS, DeviceKind
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
-from fleetridge_agent.sweep.run import run_sweep
 from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from support.scripted_device import GIB, ScriptedDevice
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import Roof
+from fleetridge_agent.sweep.measure import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.results import SweepResult
-from fleetridge_agent.sweep.run import run_sweep
 from support.scripted_device import ScriptedDevice, described
 
 _OPTIONS = SweepOptions(mode="gemm", m_sweep=())

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fleetridge_agent.busy.occupancy import Watch
+from fleetridge_agent.busy.watch import Watch
 from fleetridge_agent.device.product import Fill, Gemm, Product
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.sweep.timing import BlockTiming, Timing

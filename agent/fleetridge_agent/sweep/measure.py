@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 
 from fleetridge.report import Evidence, Sweep
 from fleetridge_agent.busy.admission import admitted
-from fleetridge_agent.busy.occupancy import Watch
+from fleetridge_agent.busy.watch import Watch
 from fleetridge_agent.device.contract import Device, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import AgentError, SweepError, UsageError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fleetridge.quantities import MIB
-from fleetridge_agent.busy.occupancy import MEMORY, PROCESSES, ProcessList
+from fleetridge_agent.busy.watch import MEMORY, PROCESSES, ProcessList
 from fleetridge_agent.readings.nvml import NvmlGpu
 from fleetridge_agent.readings.reading import count, reading
 from fleetridge_agent.readings.telemetry import processes

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from fleetridge_agent.deliver import outbox as dispatch_room
-from fleetridge_agent.deliver.client import Delivery
-from fleetridge_agent.deliver.outbox import Tally, dispatch
+from fleetridge_agent.deliver import dispatch as dispatch_room
+from fleetridge_agent.deliver.dispatch import Tally, dispatch
+from fleetridge_agent.deliver.retry import Delivery
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, SpoolError
 from fleetridge_agent.lock import spool_lock
