@@ -171,7 +171,7 @@ def test_rooms_that_measure_nothing_do_without_torch() -> None:
         "gpus.visible",
         "readings.telemetry",
         "sweep.report",
-        "sweep.run",
+        "sweep.measure",
         "worker.launch",
     )
     imports = "\n".join(f"import fleetridge_agent.{module}" for module in modules)
