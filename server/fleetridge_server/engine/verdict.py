@@ -104,7 +104,7 @@ def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: 
 
     Args:
         runs: newest first, at most ten count.
-        yardstick: of its group; one without a verdict accuses nobody.
+        limits: of its group; one without a verdict accuses nobody.
         believed_p: largest p whose q is small enough to believe.
         earlier: yardsticks of its group without each gpu's newest run, without its newest two, and so on; the last
             stands for all before it.

@@ -117,7 +117,7 @@ def test_what_is_shown_is_what_was_judged(losses: list[float], days: int, *, is_
             assert (own.value, own.loss) == (engine.member.value, engine.loss)
             assert (own.z, own.p) == ((engine.z, engine.p) if limits.has_verdict else (None, None))
             assert (own.band.median, own.band.n) == (limits.median, limits.n)
-            assert own.level == engine.finding.standing.name.lower()
+            assert own.standing == engine.finding.level.name.lower()
             assert [run.value for run in own.runs] == [run.reading.value for run in engine.member.runs[: len(own.runs)]]
             assert own.q in (None, engine.q)
             assert (own.q is None) == (not any(run.beyond for run in own.runs))
