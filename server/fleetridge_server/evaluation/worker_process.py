@@ -10,13 +10,13 @@ from __future__ import annotations
 import gc
 import os
 import queue
-import resource
 import sys
 import threading
 import time
 import traceback
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from fleetridge_server.background import stand_back
 from fleetridge_server.db.database import open_database
@@ -81,7 +81,19 @@ def _answer(evaluator: Evaluator, device_group: DeviceGroup) -> Answer:
 
 
 def _is_large() -> bool:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _LARGE_KIB
+    return _peak_memory_kib() > _LARGE_KIB
+
+
+def _peak_memory_kib() -> int:
+    """The most memory that this process had, in KiB; 0 on a system that has no /proc, where the process just stays.
+
+    Not ru_maxrss: what whoever started this process had counts in it, also across an exec (getrusage(2)).
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0
 
 
 if __name__ == "__main__":
