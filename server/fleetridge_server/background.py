@@ -1,13 +1,9 @@
 """
-What a server does beside answering: tasks in threads, and processes that work for it and are gone with it.
+Background work of a server: tasks in threads, and child processes.
 
-Processes that work for a server: each talks with it over a socket, its standard input, and is gone with it.
-
-Signals that end a server are kept from them; it ends them when they have done what it has in hand.
-
-What a server does beside answering: tasks that take their turn again and again, each in a thread of its own.
-
-A task that meets trouble with the database waits and goes on; nothing that it meets ends its thread.
+A task takes its turn again and again in a thread of its own. Trouble with the database makes it wait and go on; nothing
+that it meets ends its thread. A child process talks with the server over a socket, its standard input, and ends with
+it. Signals that end a server are kept from its children, which it ends itself once they have finished what they do.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """
-Problems: what was wrong with a request, in one shape, with the field it is in.
-
-Errors as callers see them: one shape for all, RFC 9457 problem details.
+Problems: errors as callers see them, one shape for all (RFC 9457 problem details).
 
     {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
      "errors": [{"field": "points[3].ms", "problem": "…"}], "request_id": "…"}
 
-`code` is for programs and stays; the other words are for people. An error tells nothing of the inside.
+`code` is for programs and stays; the other words are for people. An error shows nothing of the inside.
 """
 
 from __future__ import annotations

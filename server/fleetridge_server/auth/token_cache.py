@@ -1,9 +1,8 @@
 """
-Tokens that were shown lately, and when each was last used, so that few requests ask the database.
+Tokens as this process knows them, and when each was last used, so that few requests ask the database.
 
-Tokens as this process knows them: asked of the database anew every other second, so that an end is heard of everywhere.
-
-A token that is revoked is refused by every server FRESH_S later at most, and by none before the change is committed.
+`KnownTokens` asks the database again after FRESH_S: every server refuses a revoked token that much later at most, and
+none before the change is committed. `TokenUsage` gathers last uses, which are written once in a while.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Since when a gpu is slow, and why: reasons ranked, causes shared by a node or a rack.
+Explanations of a slow gpu: since when (onset), and why (reasons ranked, causes shared by a node or a rack).
 
-Since when a gpu has been slow in a roof, told from its runs: not from when somebody looked.
-
-All runs are held against today's yardstick, as for the accusation itself, so that no earlier evaluation matters.
+The onset is read from the gpu's runs, all held against today's limits as for the accusation itself. So it depends
+neither on when somebody looked nor on any earlier evaluation.
 """
 
 from __future__ import annotations

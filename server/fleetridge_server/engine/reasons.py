@@ -1,7 +1,5 @@
 """
-Why a gpu is slow: its readings beside those of its peers.
-
-Why a gpu is slow, as far as its readings beside its peers' say; first what explains most.
+Reasons why a gpu is slow: its readings beside those of its peers, what explains most first.
 
 Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on
 every gpu is how they work.

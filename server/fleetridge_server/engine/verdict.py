@@ -1,20 +1,12 @@
 """
-The verdict on each roof of each gpu: p-values of a fleet, the false-discovery rate, and when to accuse.
+Verdicts on every gpu × judged roof of one device: probabilities, false-discovery rate, accusation.
 
-How many of many small probabilities to believe: the procedure of Benjamini and Hochberg (1995).
-
-Among a thousand healthy gpus one has p = 0.1 % by chance. q is the share of false ones to expect among all pairs that
-are accused with the same q or a smaller one.
-
-When a gpu is accused, and when it is let go.
-
-The newest runs of a gpu are gone through from the oldest on, each held against the yardstick that its group had then.
-So a standing depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said
-before.
-
-Verdicts on every gpu × judged roof of one device.
-
-The gpus of all cohorts of a device are one family of comparisons: q counts over all of them.
+- `q_values` is the procedure of Benjamini and Hochberg (1995). Among a thousand healthy gpus one has p = 0.1 % by
+  chance; q is the share of false ones to expect among all pairs that are accused with the same q or a smaller one. The
+  gpus of all cohorts of a device are one family of comparisons.
+- `accusation` goes through the newest runs of a gpu from the oldest on, each held against the limits that its group had
+  then. So the level of accusation depends on the reports in their order and on nothing else: not on when they arrived,
+  nor on what was said before.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """
-What is kept of a gpu's past for its next verdicts, and its packed form.
+The history of a gpu: what verdicts need of its past (few reports, drifts, the newest upgrade), and its packed text.
 
-What verdicts need of one gpu's past: few reports, its drifts, and what stands around its newest upgrade.
+It is a function of the gpu's reports alone, so that it can be kept until the gpu reports again, and that the order in
+which reports arrive never matters.
 
-A function of the gpu's reports alone, so that it can be kept until the gpu reports again, and that the order in which
-reports arrive never matters.
-
-Histories of gpus as text, and back.
-
-JSON in lists, as a fleet has millions of these values. What reports of a gpu have in common stands once in each text,
-and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is taken apart
-once for all texts that are read together. So these share the objects for what is equal in them, which the engine
-compares fastest.
+The text is JSON in lists, as a fleet has millions of these values. What reports of a gpu have in common stands once in
+each text, and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is
+taken apart once for all texts that are read together. So these share the objects for what is equal in them, which the
+engine compares fastest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-The judgement of one device from what is stored of its gpus, for now or for a past that nobody evaluated.
+The judgement of one device: from what is stored of its gpus to all that is said of them, for now or for a past time.
 
-The judgement of one device: from what is stored of its gpus to all that is said of them. Nothing is written.
-
-Answers about a past that nobody evaluated are made by the same function as stored evaluations.
+Nothing is written here. Stored evaluations and answers about a past that nobody evaluated are made by the same function
+(`judge_device`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Where gpus are and were, how their newest reports ended, and by what they differ.
-
-Where gpus are, of which device they are, and how their newest reports ended: now, or as of an earlier time.
+Locations of gpus: node, cluster, device and how the newest report ended, now or at an earlier time; levels of factors.
 
 What a gpu's row says holds for every time since the gpu's newest report. For an earlier time it is read from the
 reports up to then.

@@ -1,15 +1,10 @@
 """
-How much one caller gets: calls, bytes of a body, connections.
+Limits of one caller: calls (a token bucket each), bytes of a body, connections and their idle time.
 
-How much one caller gets: a token bucket for each, in this process alone.
-
-It stands against a program that went wrong, and against patient guessing; it is no guard against many machines that
-attack at once, which a proxy has to hold off.
-
-Connections: how long a client may take for its part, and how many there may be.
-
-uvicorn waits without end for the head of a request and for a client that reads nothing; whoever opens connections and
-says nothing would use up every file that this process may open.
+Buckets are of this process alone. They stand against a program that went wrong and against patient guessing, not
+against many machines that attack at once, which a proxy has to hold off. Connections are bounded because uvicorn waits
+without end for the header of a request and for a client that reads nothing: whoever opens connections and says nothing
+would use up every file that this process may open.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """
-A body on its way in: its bytes, its items, and for each whether plain JSON says all of it and the hash of its content.
+The body of a call that brings reports: its bytes, whether an item is plain JSON, and the hash of its content.
 
-Reports whose text shows at a glance that they can be kept: nearly all.
-
-`strict_json.check` looks at each value. A report that has no unknown fields holds nothing but what its models let pass,
-so that only what they do not look at is left: its characters, the number of its values, and lists of plain integers.
-
-The hash of a report's content, as `Report.content_sha256` gives it and in a third of its time.
-
-Most of that time goes into writing some thousand values in order. Another writer does it here; where it spells numbers
-otherwise than the contract, they are written anew, and what it may not know, or what it could spell otherwise still, is
-left to the contract's own.
+- Reading: bounded in size and time, inflated within the same bound.
+- `is_plain`: whether `strict_json.check` surely lets a report pass. One that has no unknown fields holds nothing but
+  what its models let pass, so that only its characters, the number of its values and lists of plain integers are left
+  to look at. Nearly all reports are plain.
+- `content_sha256`: the hash that `Report.content_sha256` gives, in a third of its time. Most of that time goes into
+  writing some thousand values in order, which another writer does here. Where it spells numbers otherwise than the
+  contract, they are written anew; what it may not know is left to the contract's own.
 """
 
 from __future__ import annotations

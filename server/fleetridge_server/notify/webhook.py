@@ -1,15 +1,9 @@
 """
-The webhook: where it is, how messages are signed, delivered and tried again.
+The webhook: its settings, the signature of a message, one delivery, and the task that sends.
 
-One message to the receiver: a POST to an address that was checked, bounded in time, whose answer is only a status.
-
-No redirect is followed, no proxy asked, no cookie kept and no body read: what a receiver says beyond its status is
-nothing that we act on, however long it is.
-
-The loop that tells a webhook of alerts: messages are made of new ones, and the oldest is sent until it is taken.
-
-Whatever is to be told lies in the database first, so that a server that dies loses none of it, and one of several
-servers sends each.
+Every message lies in the database before it is sent, so that a server that dies loses none, and one of several servers
+sends each; the oldest is sent until it is taken. A delivery is a POST to an address that was checked, bounded in time.
+No redirect is followed, no proxy asked, no cookie kept and no body read: the status is all of an answer that counts.
 """
 
 from __future__ import annotations

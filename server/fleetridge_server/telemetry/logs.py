@@ -1,7 +1,5 @@
 """
-Lines of the log, with the request's id and without secrets.
-
-Lines of the log, with the request's id and without secrets: sentences for people, one JSON object a line for programs.
+Log lines, with the request's id and without secrets: sentences for people, one JSON object a line for programs.
 
 Nothing here logs a token or a password on purpose. What a library puts into an exception's text is not ours to say,
 so that every line is looked through before it is written, its traceback included.

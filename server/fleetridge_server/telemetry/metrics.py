@@ -1,9 +1,8 @@
 """
-What one request cost, and the metrics of this server itself.
+Request statistics (time in the database, outcomes of reports), and the metrics of this server itself.
 
-What comes of the request in hand, noted by whoever does a part of it: time in the database, and what became of reports.
-
-The note belongs to the request's context, which goes along into the thread that does its work.
+The statistics are noted by whoever does a part of the request. They belong to its context, which goes along into the
+thread that does its work.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
-A verdict in words, and the parts of it that answers show.
+A verdict in words: the sentence on a gpu; and the engine's reasons, limits, levels and roofs as they are shown.
 
-From the verdicts of the engine to the shapes that are stored and shown.
-
-Pure: an evaluation in, `GpuVerdict` for each of its gpus and one `EvaluationBody` out.
+Pure: the engine's values in, text and shapes of `verdicts.verdict_shapes` out.
 """
 
 from __future__ import annotations

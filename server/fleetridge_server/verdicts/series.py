@@ -1,21 +1,14 @@
 """
-The series of evaluations of a device: what is due, the newest, and those that a wrong clock dated in the future.
+The series of evaluations of a device group: what is due, the newest evaluation, and those dated in the future.
 
-Which devices have something that no evaluation knows.
-
-Noted by the transaction that stores it, so that nothing is forgotten whichever server takes the report and whichever
-one evaluates. `take_due` deletes a note before the evaluation reads: whatever is stored later is noted anew.
-
-The series of evaluations of each device: what is newest in it, and which rows are its.
-
-It carries the current verdicts, their changes and the alerts. A historical evaluation, asked for as of a time of the
-past, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
-`verdicts.stored` reads them back for answers.
-
-What was said as of a time that has not come, by a server whose clock was ahead.
-
-It counts as said now, once it is clear that the clock of then was wrong and not the one of now: the clocks of the nodes
-tell. Nothing that was told is lost, and all stays in the order in which it was told.
+- Due: noted by the transaction that stores a report, so that nothing is forgotten whichever server takes the report and
+  whichever one evaluates. `take_due` deletes a note before the evaluation reads: what is stored later is noted anew.
+- Series: the current verdicts, their changes and the alerts belong to it. A historical evaluation, asked for as of a
+  past time, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
+  `verdicts.stored` reads them back for answers.
+- Dated in the future: made as of a time that has not come, by a server whose clock was ahead. They are redated to now
+  once the clocks of the nodes show that the clock of then was wrong and not the one of now; nothing is lost, and all
+  stays in its order.
 """
 
 from __future__ import annotations
