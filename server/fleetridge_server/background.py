@@ -26,7 +26,7 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES, trouble
 # A terminal and systemd send them to every process of a server, which still needs its own for what it has in hand.
 _OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
 
-# One without work ends as soon as it is told so; it may have to let go of a database that does not answer.
+# One without work ends as soon as it is asked to; it may have to let go of a database that does not answer.
 _END_TIMEOUT_S = 5
 
 # By how much it stands back: where all processors are busy, whoever asks for a page is served before reports are taken
@@ -122,7 +122,7 @@ class Task:
 
 @contextmanager
 def in_background(tasks: Iterable[Task]) -> Iterator[None]:
-    """Carry out tasks during the block; at its end all of them are told to end, and waited for together."""
+    """Carry out tasks during the block; at its end all of them are asked to end, and waited for together."""
     end = threading.Event()
     threads = [threading.Thread(target=_carry_out, args=(task, end), name=task.name, daemon=True) for task in tasks]
     for thread in threads:

@@ -76,7 +76,7 @@ class ProblemError(Exception):
         code: machine word.
         title: the kind of error, the same for every one with this code.
         detail: what is wrong here, and the remedy.
-        errors: the faults one by one; the first MAX_ERRORS are told.
+        errors: the faults one by one; the first MAX_ERRORS are shown.
         headers: further headers.
         members: further members of the answer.
     """
@@ -122,6 +122,6 @@ def of_database(error: Exception) -> ProblemError | None:
 
 
 def unexpected() -> ProblemError:
-    """Problem 500: an error of our own, of whose inside nobody is told."""
+    """Problem 500: an error of our own, of whose inside nothing is shown."""
     detail = "the server met an error of its own; its log has the particulars under the request's id"
     return ProblemError(500, "internal_error", "Internal error", detail)

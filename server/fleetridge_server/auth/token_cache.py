@@ -120,7 +120,7 @@ class KnownTokens:
     def _ask(self, sha256: bytes) -> KnownToken | None:
         with self._database.reading() as session:
             stored = token_with(session, sha256)
-        # Of what an index finds the whole is compared, in a time that tells nothing.
+        # Of what an index finds the whole is compared, in a time that reveals nothing.
         return None if stored is None or not hmac.compare_digest(stored.sha256, sha256) else _known(stored)
 
     def _ask_session(self, sha256: bytes, at: datetime) -> KnownToken | None:

@@ -220,7 +220,7 @@ def shown_session(scope: TypesScope) -> str | None:
     The session that a request shows; None where it shows none, or asks for what a cookie is not enough for.
 
     A browser sends cookies along with whatever page makes it send a request. Only the forms of our own pages, which
-    carry a proof of their own, may change anything by it.
+    hold a proof of their own, may change anything by it.
     """
     if scope["method"] not in _SAFE_METHODS and not scope["path"].startswith("/ui/"):
         return None

@@ -78,7 +78,7 @@ class GpuHealth:
         remapped_rows_pending: whether a memory repair waits for a reset.
         remapped_rows_uncorrectable: rows remapped after errors that ECC could not correct, ever.
         ecc_uncorrected: errors since the driver was loaded.
-        pcie_generation, pcie_width: of the link while it carried load.
+        pcie_generation, pcie_width: of the link under load.
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
     """
 

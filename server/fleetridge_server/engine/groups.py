@@ -6,10 +6,10 @@ spread; against that of its own level (value of a factor) it shows, and the step
 of n accusations.
 
 - Half-slow levels (`level_centers`): of four gpus on one driver two may be faulty, and the median then lies between
-  the halves. Where the whole cohort shows that like gpus lie close together, a slower half that is set apart is left
-  out of the level's center: faults make silicon slower, never faster.
+  the halves and accuses nobody. Where the whole cohort shows that like gpus lie close together, a slower half that is
+  set apart is left out of the level's center: faults make silicon slower, never faster.
 - Two products under one name (`mixed_products_boundary`): half of a cohort cannot be called broken by the other half.
-  Where no known factor separates two clusters of values of like size, each is judged by itself, with one notice.
+  Where no known factor separates two heaps of values of like size, each is judged by itself, with one notice.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ class Group:
     Attributes:
         levels: that they share; empty where the cohort was not split.
         counted: whose values make the median.
-        guests: judged beside them without a say: of a level too small for a median, or not measured lately.
+        guests: members without a vote (uncounted), judged beside the others: of a level too small for a median, or not
+            measured lately.
     """
 
     levels: tuple[Level, ...]
@@ -248,7 +249,7 @@ class _Candidate:
 
 
 def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], floor: float) -> _Candidate | None:
-    """Split of a group by a factor; None where its levels do not differ, or are too small to tell."""
+    """Split of a group by a factor; None where its levels do not differ, or are too small to compare."""
     by_level: dict[str, list[Member]] = defaultdict(list)
     for member in group.counted:
         by_level[level_of(member)].append(member)

@@ -145,7 +145,7 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
 
 
 def _except_nodes(step: Step, groups: Sequence[JudgedGroup]) -> str:
-    """Words for populations that follow the nodes."""
+    """Words for products under one name that follow the nodes."""
     names = _own_nodes(step, groups)
     if not names:
         return ""

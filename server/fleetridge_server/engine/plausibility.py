@@ -150,7 +150,7 @@ class Silicon:
 
 def highest_plausible(roof: RoofKey, silicon: Silicon, published: float | None) -> float | None:
     """
-    Highest value of a roof that can be right, in its unit; None where nothing is known to tell by.
+    Highest value of a roof that can be right, in its unit; None where nothing is known.
 
     1.05 × what the silicon can do by its clocks, or 1.25 × the published peak where that is not known. A report's value
     above it is implausible.

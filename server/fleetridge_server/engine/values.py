@@ -135,7 +135,8 @@ class Run(NamedTuple):
     One roof of one valid report.
 
     Attributes:
-        carried: what an upgrade since then did to this rate (`carrying`); 1 where nothing is known to have changed.
+        carried: the adjustment for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
+            changed.
     """
 
     report: JudgedReport

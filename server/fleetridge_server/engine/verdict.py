@@ -74,7 +74,7 @@ class AccusationLevel(IntEnum):
 @fast_dataclass
 class Accusation:
     """
-    Standing of one gpu in one cohort.
+    Level of accusation of one gpu in one cohort.
 
     Attributes:
         retest: the newest run alone lies beyond the limit.
@@ -92,13 +92,13 @@ _NOTHING = Accusation(AccusationLevel.CLEAR)
 
 def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: Sequence[Limits] = ()) -> Accusation:
     """
-    Standing from a gpu's runs.
+    Level of accusation from a gpu's runs.
 
     Args:
         runs: newest first, at most ten count.
         limits: of its group; one without a verdict accuses nobody.
         believed_p: largest p whose q is small enough to believe.
-        earlier: yardsticks of its group without each gpu's newest run, without its newest two, and so on; the last
+        earlier: limits of its group without each gpu's newest run, without its newest two, and so on; the last
             stands for all before it.
     """
     if not limits.has_verdict:
@@ -186,7 +186,7 @@ class Verdict:
 
     Attributes:
         member: the gpu's value and the runs behind it.
-        yardstick: n, median, scale, floor, gate and limit of its group.
+        limits: n, median, scale, floor, gate and limit of its group.
         loss: part of the median that it lacks.
         z, p, q: None where there are too few peers; q None too for a value that is not recent.
         finding: what it is accused of.

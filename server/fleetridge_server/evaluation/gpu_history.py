@@ -109,7 +109,7 @@ def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
 
 
 def _states_kept(reports: Sequence[JudgedReport]) -> set[str]:
-    """Those that tell where a gpu is, and whether it is measured: the newest of each kind."""
+    """Those that say where a gpu is, and whether it is measured: the newest of each kind."""
     tried = [report for report in reports if report.outcome != "skipped"][:_FAILURES_THAT_COUNT]
     kinds: tuple[Callable[[JudgedReport], bool], ...] = (
         lambda _report: True,

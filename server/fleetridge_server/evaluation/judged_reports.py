@@ -87,7 +87,7 @@ def evidence_of(reports: Select[Any]) -> Evidence:
     """
     Statements on some reports, of which `reports` asks for the ids.
 
-    Apart, as a report has many roofs: joined, each of them would carry what the report says by itself.
+    Apart, as a report has many roofs: joined, each of them would repeat what the report says by itself.
     """
     wanted = reports.subquery()
     compared = or_(

@@ -223,7 +223,7 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         explicit: whether the time was asked for; for now only a stored evaluation answers.
     """
     found = evaluation_at(session, device_id, span, explicit=explicit)

@@ -99,7 +99,7 @@ def device_counts(
 
     Args:
         session: to read in.
-        span: time and population.
+        span: time, and real or simulated gpus.
         where: the gpus are to be.
         device_ids: only these devices, of which the gpus are now.
     """
@@ -136,7 +136,7 @@ def gpu_rows_there(
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         where: the gpus are to be.
         is_past: whether the time is one of the past; where they are now their own rows say.
     """

@@ -242,7 +242,7 @@ Send = Callable[[Target, str, str], Delivered]
 
 
 def notification_task(database: Database, target: Target, *, public_url: str) -> Task:
-    """Telling a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
+    """Sending to a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
     log.info("alerts are told to %s", target.host)
     notifier = Notifier(database, target, public_url=public_url)
     return Task("notifier", "alerts wait", notifier.tell_all, first_after_s=0.0, after_trouble_s=_AFTER_TROUBLE_S)
@@ -250,7 +250,7 @@ def notification_task(database: Database, target: Target, *, public_url: str) ->
 
 class Notifier:
     """
-    Tells one receiver.
+    Sends alerts to one receiver.
 
     Args:
         database: has this server's schema.
@@ -267,7 +267,7 @@ class Notifier:
 
     def tell_all(self, end: threading.Event) -> float:
         """
-        Tell all that is due; seconds until there may be more.
+        Send all that is due; seconds until there may be more.
 
         Raises:
             sqlalchemy.exc.DBAPIError: the database does not answer just now.
@@ -277,7 +277,7 @@ class Notifier:
         return _LOOK_EVERY_S
 
     def turn(self) -> bool:
-        """Make a message of alerts that were not told yet, and send the oldest message; whether to go on at once."""
+        """Make a message of alerts that are in none yet, and send the oldest message; whether to go on at once."""
         now = datetime.now(timezone.utc)
         with self._database.reading() as session:
             is_new, is_due = outbox.has_untold(session), outbox.has_due(session, now)

@@ -73,7 +73,7 @@ def _count(result: Any) -> int:  # noqa: ANN401 # SQLAlchemy says less of it tha
     return cast("CursorResult[Any]", result).rowcount
 
 
-# A message that was sent long ago tells nobody anything.
+# A message that was sent long ago is of no use to anybody.
 NOTIFICATIONS_KEPT = timedelta(days=30)
 
 # Of older days the last evaluation alone is kept; changes of verdicts stay for good.

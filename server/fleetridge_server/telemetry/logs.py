@@ -64,7 +64,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s%(request)s: %(message)s"
 # Kubernetes gives it to every container ("Accessing the API from a Pod").
 _IN_POD = "KUBERNETES_SERVICE_HOST"
 
-# Libraries that tell of what is no news: that a start had nothing to migrate, and each call with its address.
+# Libraries that log what is no news: that a start had nothing to migrate, and each call with its address.
 _TALKATIVE = ("alembic", "httpx")
 
 _SECRETS = (

@@ -113,7 +113,7 @@ class OwnMetrics:
     Metrics of one server.
 
     Attributes:
-        registry: what they are told from.
+        registry: of the collectors.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class OwnMetrics:
         self._evaluations.observe(duration_s)
 
     def watch_pool(self, pool: Pool) -> None:
-        """Tell of the connections of a pool from now on."""
+        """Export the connections of a pool from now on."""
         assert isinstance(pool, QueuePool)  # noqa: S101 # as `db.database` makes it
         in_use = Gauge(
             "fleetridge_server_pool_connections_in_use",

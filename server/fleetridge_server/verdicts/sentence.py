@@ -137,7 +137,7 @@ def _by_rates(
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
-    """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is told once."""
+    """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is shown once."""
     return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
 
 
@@ -158,7 +158,7 @@ def unit_of(roof: RoofKey) -> str:
 
 
 def band(limits: Limits) -> Band:
-    """A yardstick as it is shown."""
+    """Limits as they are shown."""
     return Band(
         n=limits.n,
         median=limits.median,

@@ -48,7 +48,7 @@ class DeviceGroup(NamedTuple):
 
 
 def device_groups_of(session: Session, gpu_rows: Collection[int], node_rows: Collection[int]) -> set[DeviceGroup]:
-    """Populations of some gpus, and of the gpus of some nodes, by their rows."""
+    """Device groups of some gpus, and of the gpus of some nodes, by their rows."""
     query = select(Gpu.device_id, Gpu.simulated).where(or_(Gpu.id.in_(gpu_rows), Gpu.node_id.in_(node_rows))).distinct()
     return {DeviceGroup(*row) for row in session.connection().execute(query)}
 
@@ -79,7 +79,7 @@ def note_due(session: Session, device_groups: Collection[DeviceGroup], at: datet
 
 
 def take_due(session: Session, device_group: DeviceGroup) -> None:
-    """Delete the note on one population, before its reports are read."""
+    """Delete the note on one device group, before its reports are read."""
     session.execute(delete(EvaluationDue).where(_is(device_group)))
 
 
@@ -133,7 +133,7 @@ NO_SERIES = SeriesEnd(None, {})
 
 
 def of_device_group(table: type[StoredEvaluation | CurrentVerdict], device_group: DeviceGroup) -> ColumnElement[bool]:
-    """Rows of a table that are about one population."""
+    """Rows of a table that are about one device group."""
     return and_(table.device_id == device_group.device_id, table.simulated.is_(device_group.simulated))
 
 
@@ -173,7 +173,7 @@ def series_end(session: Session, device_group: DeviceGroup) -> SeriesEnd:
     return SeriesEnd(None if newest is None else newest.id, {row[0]: KnownVerdict(*row[1:]) for row in rows})
 
 
-# So many reports tell: they are of more nodes than have a clock that nobody looks after, and read in no time.
+# So many reports are enough: they are of more nodes than have a clock that nobody looks after, and read in no time.
 _WITNESSES = 1000
 
 
@@ -186,7 +186,7 @@ def is_behind(session: Session, now: datetime) -> bool:
     """
     Whether it is later than `now` by the clocks of the nodes: most reports that arrived later were sent later, too.
 
-    Where one does not say when it was sent, its place in time tells. Imports tell nothing; where they alone arrived
+    Where one does not say when it was sent, its ordering time decides. Imports say nothing; where they alone arrived
     later, it may be so. Where nothing did, nothing says so.
     """
     columns = Report.run_kind, func.coalesce(Report.sent_at, Report.ordered_at)

@@ -131,7 +131,7 @@ def evaluation_at(session: Session, device_id: int, span: Span, *, explicit: boo
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         explicit: whether the time was asked for; if not, the newest evaluation answers however old it is.
     """
     return evaluations_at(session, [device_id], span, explicit=explicit).get(device_id)

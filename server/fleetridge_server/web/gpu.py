@@ -47,7 +47,7 @@ class GpuPage:
         said: one sentence.
         few_peers: note where there are too few gpus of its kind to compare it with.
         points: of the newest measured report, `points_of` its id and `points_note` why there are none.
-        runs: newest of the history, of which there are `history_runs` here.
+        runs: newest of the history.
     """
 
     answer: GpuAnswer
