@@ -64,7 +64,7 @@ class Import:
     Attributes:
         database: has this server's schema.
         cluster: in which the gpus are.
-        on_bad: is told of each bad row as it is met.
+        on_bad: called with each bad row as it is met.
         tally: of what is stored for good so far.
     """
 

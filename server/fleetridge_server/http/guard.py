@@ -1,5 +1,5 @@
 """
-Authentication of requests: who calls, before anything else is looked at, and how often failures may come.
+Authentication of requests: who calls, before anything else is looked at, and how often they may.
 
 A server without any token answers everybody who reaches it, but only if it listens on this machine alone or its
 operator trusts the network. A browser on this machine is reached by every page that it shows: pages of other sites may

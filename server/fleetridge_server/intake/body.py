@@ -94,7 +94,7 @@ def content_sha256(report: Report) -> bytes:
 
 
 def _canonical(report: Report) -> bytes | None:
-    """The canonical JSON of a report without unknown fields; None where that cannot be told in short."""
+    """The canonical JSON of a report without unknown fields; None where only the contract's writer can say."""
     try:
         text = orjson.dumps(report.model_dump(mode="json", exclude_none=True), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # an integer beyond 64 bits
@@ -124,7 +124,7 @@ def _small_numbers(text: bytes) -> Iterator[tuple[int, int]]:
 
 
 # A full sweep with some 600 points and its evidence is about 200 kB of JSON, and the 64 gpus of a node in CPX
-# partitions fit in one call. Whoever sends more is told so and splits the list.
+# partitions fit in one call. Whoever sends more gets a 413 and splits the list.
 MAX_BODY_BYTES = 16 * 1024**2
 
 # Eight bodies of full size at once, as sent. Thousands of nodes that post in the same minute then wait for each other
@@ -183,7 +183,7 @@ async def read_body(request: Request, place: BodySlot) -> bytes:
     Body as it was sent, still compressed.
 
     Raises:
-        ProblemError: 413 too large, told before it is read where its length is announced; 415 an encoding that is not
+        ProblemError: 413 too large, raised before it is read where its length is announced; 415 an encoding that is not
             gzip; 408 too slow; 400 cut off; 503 too many at once.
     """
     content_encoding(request)

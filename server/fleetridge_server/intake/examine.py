@@ -184,7 +184,7 @@ def _read(item: Json) -> tuple[Report, bytes]:
     Report of an item, and its text: the same fields in the same order.
 
     Raises:
-        StrictJsonError: it cannot be kept; told before anything else that is wrong with it.
+        StrictJsonError: it cannot be kept; raised before anything else that is wrong with it.
         ValidationError: it is no report.
     """
     try:

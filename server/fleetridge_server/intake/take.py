@@ -52,7 +52,7 @@ class Call:
 
 class Reply(NamedTuple):
     """
-    What a sender is told whose call was taken.
+    The answer to a call that was taken.
 
     Attributes:
         status: of HTTP.
@@ -103,7 +103,7 @@ def write_together(database: Database, calls: Sequence[PostedCall]) -> list[Outc
     """
     try:
         return list(write_calls(database, calls))
-    except Exception as error:  # noqa: BLE001 # told to whose it is
+    except Exception as error:  # noqa: BLE001 # answered to whose it is
         if len(calls) == 1 or trouble(error) is not None:  # of the database: it would meet each of them
             return [error] * len(calls)
     return [outcome for call in calls for outcome in write_together(database, [call])]
@@ -113,7 +113,7 @@ def write_together(database: Database, calls: Sequence[PostedCall]) -> list[Outc
 # gets long.
 _MOST_REPORTS = 64
 
-# Of all results of a list together; beyond it each rejected report is still told its first fault.
+# Of all results of a list together; beyond it each rejected report still gets its first fault.
 _MAX_ERRORS_OF_LIST = 500
 
 _INVALID = "This is not a report that can be taken"

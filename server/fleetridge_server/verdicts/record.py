@@ -63,7 +63,6 @@ class VerdictRecord:
     Attributes:
         reason: code of the first reason.
         text: the sentence on the gpu.
-        accused: judged roofs in which it is accused and not excused.
         loss: largest over its judged roofs, by this evaluation's references; no part of the body.
         body: JSON, see the docstring of this module.
     """
