@@ -2,8 +2,8 @@
 The state of a gpu, the first that holds over all its judged roofs, and the marks by which people decided about it.
 
 No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before. A
-mark changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than it was when
-it was marked is accused again, for that is another fault.
+mark that excuses changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than
+it was when it was marked is accused again, for that is another fault. A retired gpu is out of the fleet.
 """
 
 from __future__ import annotations
