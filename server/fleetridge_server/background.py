@@ -1,13 +1,9 @@
 """
-What a server does beside answering: tasks in threads, and processes that work for it and are gone with it.
+Background work of a server: tasks in threads, and child processes.
 
-Processes that work for a server: each talks with it over a socket, its standard input, and is gone with it.
-
-Signals that end a server are kept from them; it ends them when they have done what it has in hand.
-
-What a server does beside answering: tasks that take their turn again and again, each in a thread of its own.
-
-A task that meets trouble with the database waits and goes on; nothing that it meets ends its thread.
+A task takes its turn again and again in a thread of its own. Trouble with the database makes it wait and go on; nothing
+that it meets ends its thread. A child process talks with the server over a socket, its standard input, and ends with
+it. Signals that end a server are kept from its children, which it ends itself once they have finished what they do.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES, trouble
 # A terminal and systemd send them to every process of a server, which still needs its own for what it has in hand.
 _OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
 
-# One without work ends as soon as it is told so; it may have to let go of a database that does not answer.
+# One without work ends as soon as it is asked to; it may have to let go of a database that does not answer.
 _END_TIMEOUT_S = 5
 
 # By how much it stands back: where all processors are busy, whoever asks for a page is served before reports are taken
@@ -126,7 +122,7 @@ class Task:
 
 @contextmanager
 def in_background(tasks: Iterable[Task]) -> Iterator[None]:
-    """Carry out tasks during the block; at its end all of them are told to end, and waited for together."""
+    """Carry out tasks during the block; at its end all of them are asked to end, and waited for together."""
     end = threading.Event()
     threads = [threading.Thread(target=_carry_out, args=(task, end), name=task.name, daemon=True) for task in tasks]
     for thread in threads:

@@ -1,12 +1,10 @@
 """
-Problems: what was wrong with a request, in one shape, with the field it is in.
-
-Errors as callers see them: one shape for all, RFC 9457 problem details.
+Problems: errors as callers see them, one shape for all (RFC 9457 problem details).
 
     {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
      "errors": [{"field": "points[3].ms", "problem": "…"}], "request_id": "…"}
 
-`code` is for programs and stays; the other words are for people. An error tells nothing of the inside.
+`code` is for programs and stays; the other words are for people. An error shows nothing of the inside.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class ProblemError(Exception):
         code: machine word.
         title: the kind of error, the same for every one with this code.
         detail: what is wrong here, and the remedy.
-        errors: the faults one by one; the first MAX_ERRORS are told.
+        errors: the faults one by one; the first MAX_ERRORS are shown.
         headers: further headers.
         members: further members of the answer.
     """
@@ -124,6 +122,6 @@ def of_database(error: Exception) -> ProblemError | None:
 
 
 def unexpected() -> ProblemError:
-    """Problem 500: an error of our own, of whose inside nobody is told."""
+    """Problem 500: an error of our own, of whose inside nothing is shown."""
     detail = "the server met an error of its own; its log has the particulars under the request's id"
     return ProblemError(500, "internal_error", "Internal error", detail)

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class ListenError(RuntimeError):
-    """The server cannot, or must not, listen where it was told to; the message says what to do."""
+    """The server cannot, or must not, listen where it was to; the message says what to do."""
 
 
 class StartError(RuntimeError):
@@ -50,7 +50,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
 
     Args:
         settings: the database has this server's schema, and `require_safe_host` let the address pass.
-        on_ready: is told the address once calls are answered.
+        on_ready: called with the address once calls are answered.
 
     Raises:
         ListenError: as the message says.

@@ -68,10 +68,10 @@ class Settings(BaseSettings):
         documents_days: `FLEETRIDGE_SERVER_DOCUMENTS_DAYS`: for how many days reports are kept as they were sent; what
             they say stays. For good by default.
         public_url: `FLEETRIDGE_SERVER_PUBLIC_URL`: at which people reach the server, for links in messages.
-        webhook_url: `FLEETRIDGE_SERVER_WEBHOOK_URL`: who is told of alerts, in Alertmanager's shape; nobody by default.
+        webhook_url: `FLEETRIDGE_SERVER_WEBHOOK_URL`: receiver of alerts, in Alertmanager's shape; none by default.
         webhook_secret_file: `FLEETRIDGE_SERVER_WEBHOOK_SECRET_FILE`: holds the key that messages are signed with.
-        webhook_allow: `FLEETRIDGE_SERVER_WEBHOOK_ALLOW`: names, addresses and ranges between commas that may be told
-            although they are not on the public internet.
+        webhook_allow: `FLEETRIDGE_SERVER_WEBHOOK_ALLOW`: names, addresses and ranges between commas of receivers
+            that are allowed although they are not on the public internet.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, populate_by_name=True)

@@ -1,4 +1,4 @@
-"""`/alerts` and `/marks`: what somebody has to be told of, and what people decided of it."""
+"""`/alerts` and `/marks`: what needs attention, and what people decided of it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def counted_devices(
 
     Args:
         session: to read in.
-        span: time and population.
+        span: time, and real or simulated gpus.
         cluster: only there.
         asked: whether the time was asked for.
     """

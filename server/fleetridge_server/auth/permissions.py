@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from fleetridge_server.auth.scopes import Caller, Scope
 from fleetridge_server.problems import ProblemError
 
-# Asked without a token by whoever starts, restarts and routes; they tell nothing of the fleet.
+# Asked without a token by whoever starts, restarts and routes; they show nothing of the fleet.
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
 
 # What a browser needs before its user has shown a token: how pages look, and the form that asks for it.

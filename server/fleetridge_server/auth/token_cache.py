@@ -1,9 +1,8 @@
 """
-Tokens that were shown lately, and when each was last used, so that few requests ask the database.
+Tokens as this process knows them, and when each was last used, so that few requests ask the database.
 
-Tokens as this process knows them: asked of the database anew every other second, so that an end is heard of everywhere.
-
-A token that is revoked is refused by every server FRESH_S later at most, and by none before the change is committed.
+`KnownTokens` asks the database again after FRESH_S: every server refuses a revoked token that much later at most, and
+none before the change is committed. `TokenUsage` gathers last uses, which are written once in a while.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class KnownTokens:
     def _ask(self, sha256: bytes) -> KnownToken | None:
         with self._database.reading() as session:
             stored = token_with(session, sha256)
-        # Of what an index finds the whole is compared, in a time that tells nothing.
+        # Of what an index finds the whole is compared, in a time that reveals nothing.
         return None if stored is None or not hmac.compare_digest(stored.sha256, sha256) else _known(stored)
 
     def _ask_session(self, sha256: bytes, at: datetime) -> KnownToken | None:

@@ -1,13 +1,13 @@
 """
-Tokens and the sessions that are opened with them: their texts, cookies and rows.
+Tokens and browser sessions: how they are spelled, kept and looked up.
 
-The text of a token: how it is made, told from any other text, and turned into what is stored.
+Text of a token, of which only the hash is kept:
 
     flr_ + 43 characters of 256 random bits + 6 characters of checksum
 
 The characters are digits and letters, so that a double click takes the whole and a URL needs no escapes. The prefix and
-the checksum let secret scanners find a token that leaked, and tell a mistyped token from an unknown one without asking
-the database.
+the checksum let secret scanners find a token that leaked, and let a server tell a mistyped token from an unknown one
+without asking the database. A session is a cookie of 256 random bits in place of a token; its hash is kept too.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def shown_session(scope: TypesScope) -> str | None:
     The session that a request shows; None where it shows none, or asks for what a cookie is not enough for.
 
     A browser sends cookies along with whatever page makes it send a request. Only the forms of our own pages, which
-    carry a proof of their own, may change anything by it.
+    hold a proof of their own, may change anything by it.
     """
     if scope["method"] not in _SAFE_METHODS and not scope["path"].startswith("/ui/"):
         return None

@@ -66,7 +66,7 @@ def evaluate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGroup]]:
-    """Populations to judge, each with what to call it."""
+    """Device groups to judge, each with what to call it."""
     from sqlalchemy import select
 
     from fleetridge_server.db.tables import Device

@@ -1,4 +1,4 @@
-"""The commands `ops.retention`, `ops.backup` and `copy` of `fleetridge-server`."""
+"""The commands `retention`, `backup` and `copy` of `fleetridge-server`."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ _DAYS = 28
 _MOST_DAYS = 366
 _MOST_GPUS = 1_000_000
 
-# A full scale of noise between honest runs; beyond it nothing is told from anything.
+# A full scale of noise between honest runs; beyond it no fault shows.
 _MOST_NOISE = 0.1
 
 # A line for so many parts of a posting that takes its time.
@@ -178,7 +178,7 @@ def _simulate(options: argparse.Namespace, _settings: object) -> int:
 
     plan = plan_of(_ask(options), options.fault)
     token = None if options.token_file is None else token_in(options.token_file)
-    if options.truth is not None:  # before hours of posting, so that a path that cannot be written is told at once
+    if options.truth is not None:  # before hours of posting, so that a path that cannot be written is reported at once
         with options.truth.open("w", encoding="utf-8", newline="") as file:
             write_truth(plan, file)
     with Poster(options.server, token=token) as poster:
@@ -213,7 +213,7 @@ def _post(plan: Plan, poster: Poster) -> PostOutcome:
 
 @contextmanager
 def _progress(nodes: int) -> Iterator[Iterator[None]]:
-    """What is to be advanced after each node; a long posting tells how far it is."""
+    """What is to be advanced after each node; a long posting shows how far it is."""
 
     def told() -> Iterator[None]:
         for done in range(1, nodes + 1):

@@ -172,7 +172,7 @@ def _expected(node: str, device: str | None, lines: Sequence[InventoryLine]) -> 
     """
     Expectations of one device in one node.
 
-    A gpu that is known by its place alone is counted, not named: it would be another one as soon as its driver tells
+    A gpu that is known by its place alone is counted, not named: it would be another one as soon as its driver says
     its UUID.
     """
     from fleetridge_server.fleet.expected import ExpectedGpu  # noqa: PLC0415 # the help of a command names columns only

@@ -1,15 +1,9 @@
 """
-Reports out of the CSV files of the reference script.
-
-Lines of a CSV file as measurements.
-
-Pure: text in, rows out. How a line is taken apart is `lines`'s.
-
-Measurements from elsewhere, as rows of a CSV file.
+Import of measurements from CSV files as the reference script writes them: rows in, reports out.
 
 Each row becomes a report of kind `import` with regime `unspecified` and no kernel: it is compared with rows of its
 like only. Its id is made of its content, so that a row counts once however often it is repeated or imported. Columns
-that we do not know are kept in the report under `imported_columns`.
+without a meaning here are kept in the report under `imported_columns`. Lines are taken apart by `csv_import.lines`.
 """
 
 from __future__ import annotations
@@ -70,7 +64,7 @@ class Import:
     Attributes:
         database: has this server's schema.
         cluster: in which the gpus are.
-        on_bad: is told of each bad row as it is met.
+        on_bad: called with each bad row as it is met.
         tally: of what is stored for good so far.
     """
 

@@ -67,7 +67,7 @@ class Notification(Base):
     One message to the webhook.
 
     Attributes:
-        message_id: told to the receiver, the same on every try, so that it can leave out what it had already.
+        message_id: sent to the receiver, the same on every try, so that it can leave out what it had already.
         made_at, ended_at: by this server's clock; `ended_at` is null while it is still to be delivered.
         body: as it is sent, the same bytes on every try.
         tries: begun so far.
@@ -93,7 +93,7 @@ class Notification(Base):
 
 class NotifiedAlert(Base):
     """
-    An alert that is, or will be, told to the webhook.
+    An alert that is, or will be, sent to the webhook.
 
     Attributes:
         fired_by, resolved_by: notifications that say so; `resolved_by` is null until one says that it is over.

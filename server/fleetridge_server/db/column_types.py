@@ -18,7 +18,7 @@ RowId = BigInteger().with_variant(Integer, "sqlite")
 # PostgreSQL compares and indexes JSONB but not JSON. None is SQL null on both, never the JSON text "null".
 JsonDocument = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
-# A fleet's bodies are packed in one go; the best compression takes four times as long for a tenth less.
+# A fleet's verdicts are packed in one go; the best compression takes four times as long for a tenth less.
 _QUICK = 1
 
 # The rows of a call or of an evaluation share a few times, and writing one takes as long as the rest of a row.

@@ -42,7 +42,7 @@ ACCESS_THREADS = 1
 # The evaluator keeps one for its lock, and reads or writes with another.
 EVALUATOR_CONNECTIONS = 2
 
-# One for who tells the webhook of alerts.
+# One for the task that sends alerts to the webhook.
 NOTIFIER_CONNECTIONS = 1
 
 # One for every thread, so that none ever waits for another's.
@@ -300,7 +300,7 @@ def _set_up_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
 
 
 def _note_time(engine: Engine) -> None:
-    """Note how long statements take, in the course of the request that makes them."""
+    """Add the time that statements take to the statistics of the request that makes them."""
 
     @event.listens_for(engine, "before_cursor_execute")
     def _on_execute(connection: Connection, *_statement: object) -> None:

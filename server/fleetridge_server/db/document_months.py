@@ -29,7 +29,7 @@ _DROPPING_LOCK = int.from_bytes(b"retain", "big")
 _MAKING_LOCK_TIMEOUT = "5s"
 _DROPPING_LOCK_TIMEOUT = "60s"
 
-# Tells a month that retention has detached from one that somebody detached to keep it.
+# Marks a month that retention has detached, as against one that somebody detached to keep it.
 _DROPPED = "detached by fleetridge-server retention, to be dropped"
 
 _NAME = re.compile(r"documents_(\d{4})_(\d{2})")
@@ -121,7 +121,7 @@ def make_months_within(connection: Connection, months: Iterable[Month]) -> None:
 
 def drop_months(engine: Engine, before: datetime) -> Generator[Month, None, None]:
     """
-    Drop months that were over before a time, the oldest first; each is told once it is gone.
+    Drop months that were over before a time, the oldest first; each is yielded once it is gone.
 
     One that a killed process has left half dropped is dropped first. Reports are stored meanwhile.
 

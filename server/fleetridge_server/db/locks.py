@@ -1,10 +1,9 @@
 """
-Who is alone: one server for each SQLite file, one evaluating server for each database.
+Exclusive roles of a process: the only server of a SQLite file, the only evaluator of a database.
 
-One evaluator at a time, however many servers share a database.
-
-On PostgreSQL the lock belongs to a connection and ends with it, so that another server takes over as soon as its
-holder is gone. On SQLite one server has the file to itself (`db.locks`).
+A SQLite file is served by one server, which holds a lock file beside it (`sole_server`). Of the servers that share a
+PostgreSQL database one evaluates (`Leadership`): its advisory lock belongs to a connection and ends with it, so that
+another server takes over as soon as its holder is gone.
 """
 
 from __future__ import annotations

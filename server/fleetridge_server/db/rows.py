@@ -1,17 +1,14 @@
 """
-Many rows in few statements: insert, update, replace, lock.
+Bulk writing of rows in few statements, and locking of rows.
 
-Many rows into one table in few statements, for rows that arrive with every report.
+SQLAlchemy prepares each row of an insert by itself, which takes longer than storing it. Two ways round that, both with
+the columns' own types:
 
-SQLAlchemy prepares each row of an insert by itself, which takes longer than storing it. Here the rows of a call travel
-together: on SQLite as one list of values, on PostgreSQL as one JSON text that becomes rows there. Types are still the
-columns' own.
-
-Many rows of one table, written without what SQLAlchemy does anew for each of them.
-
-For tables that an evaluation rewrites as a whole, replacing rows with packed bodies, which `rows` would have to
-spell out as JSON for PostgreSQL: of the time that a row takes, two thirds were for gathering its
-parameters by name, and for writing the same few times out again and again.
+- `insert_rows` and `update_rows`, for rows that arrive with every report: all rows of a call in one statement, on
+  SQLite as one list of values, on PostgreSQL as one JSON text that becomes rows there.
+- `write_rows`, for tables that an evaluation rewrites as a whole: an insert executed once for many rows with packed
+  values, which JSON would have to spell out. Gathering parameters by name, and writing the same few values out again
+  and again, would take two thirds of the time of a row.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
-The schema: all tables, whether a database has them as this version needs them, and may its user use them.
+The schema of a database: its tables, its migrations, and the rights that a server needs.
 
-The schema: where its migrations lie, how they are applied, and whether a database has the one that this server needs.
-
-Several servers may start at once on one database: they migrate one after the other, and all but the first find
-nothing left to do.
+Migrations lie in `migrations_folder`. Several servers may start at once on one database: they migrate one after the
+other, and all but the first find nothing left to do. Checks say whether a database has the schema of this version and
+whether the server's user may use it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """
 Tables of reports, gpus, nodes and devices.
 
-The tables.
-
 Few and plain, the same on SQLite and PostgreSQL. There are no relationships: queries say which rows they join. A null
 is a value of its own wherever rows are grouped by a column that may be null.
 
@@ -60,7 +58,7 @@ class Node(Base):
         roster: gpus of the newest complete roster, each `{gpu_id, pci_bus_id, index, device}` (`gpu_id` as in `gpus`,
             null where the entry has no identity); null while none was complete.
         roster_seen, roster_report_id, roster_rank: ordering time and report of that roster.
-        quarantined: whether every report that names it is in quarantine, so that nobody is told of it.
+        quarantined: whether every report that names it is in quarantine, so that it is not shown.
     """
 
     __tablename__ = "nodes"
@@ -133,7 +131,7 @@ class Gpu(Base):
         is_due: whether it reported something that its row in `gpu_histories` does not know yet.
         identity_conflict: whether its newest report claims it for another node than one within an hour did.
         several_nodes: whether its reports may come from more than one node; where they do not, none conflict.
-        quarantined: whether all its reports are in quarantine, so that nobody is told of it.
+        quarantined: whether all its reports are in quarantine, so that it is not shown.
     """
 
     __tablename__ = "gpus"
@@ -178,7 +176,7 @@ class Report(Base):
     Typed summary of one report; it stays when retention drops the document.
 
     Attributes:
-        content_sha256: of the canonical JSON: tells a repeated report from another one under the same id.
+        content_sha256: of the canonical JSON: distinguishes a repeated report from another one under the same id.
         received_at: by this server's clock.
         ordered_at: the ordering time; null where the report has no time (it is stored, never compared).
         sent_at: by the node's clock, from the envelope.

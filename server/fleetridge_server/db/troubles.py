@@ -1,9 +1,9 @@
 """
-What stands between the server and its database, in words with a remedy.
+Troubles of the database in words with a remedy, and the file of a SQLite database while it is open.
 
-The file of a SQLite database while it is open: whether it is still the one at its path, and may be written.
-
-SQLite goes on reading and writing a file that was deleted or replaced, and all that is stored there is lost.
+`trouble` recognises errors of drivers that waiting or an operator mends. `DataFile` knows whether the file is still
+the one at its path and may be written: SQLite goes on with a file that was deleted or replaced, and all that is stored
+there is lost.
 """
 
 from __future__ import annotations

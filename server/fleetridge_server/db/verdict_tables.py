@@ -1,7 +1,7 @@
 """
 The tables of verdicts: what they are made from, what was said and when, and what people said of it.
 
-`as_of` is the time that an evaluation judged by, `made_at` when it was made. Bodies are JSON, packed, which this floor
+`as_of` is the time that an evaluation judged by, `made_at` when it was made. A `body` is JSON, packed, which this floor
 never reads. What a gpu did and what was decided of it stands in its row; what it was held against stands once for all
 gpus in the evaluation, so that a row changes when its gpu reports or its state changes.
 """

@@ -1,9 +1,9 @@
 """
-What an answer is about, and who may be compared with whom.
+Cohorts: which gpus may be compared with which, and which roofs are judged.
 
-Who may be compared with whom: the key of a cohort, and which roofs are judged at all.
-
-What a gpu counts for in a cohort says `engine.values`, what it is held against `engine.limits`.
+A cohort is a roof key with the conditions that its gpus share. Beside it stand `Span` (which times, and real or
+simulated gpus, an answer is about), `Reading` and `GpuValue`. What a gpu counts for in a cohort says `engine.values`,
+what it is held against `engine.limits`.
 """
 
 from __future__ import annotations

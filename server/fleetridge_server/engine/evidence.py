@@ -1,13 +1,8 @@
 """
-What a report says as the rule takes it, and whom two nodes claim at once.
+Reports as the rule takes them, typed and without what no verdict needs; conflicts of identity between nodes.
 
-What the engine is told: reports, typed and without what no verdict needs.
-
-Filled from the database's summaries by two statements, one for reports and one for their roofs.
-
-One identity, two nodes: what to do where two hosts report the same gpu at the same time.
-
-Cloned machines and badly virtualised devices share identities. Nobody knows then which of the two was measured, so that
+`evaluation.judged_reports` fills them from the database's summaries. Cloned machines and badly virtualised devices
+share identities: where two nodes report one gpu within the hour, nobody knows which of the two was measured, so that
 neither report says anything of the gpu. A gpu that another node reports later has moved, and keeps its history.
 """
 
@@ -83,7 +78,7 @@ class GpuHealth:
         remapped_rows_pending: whether a memory repair waits for a reset.
         remapped_rows_uncorrectable: rows remapped after errors that ECC could not correct, ever.
         ecc_uncorrected: errors since the driver was loaded.
-        pcie_generation, pcie_width: of the link while it carried load.
+        pcie_generation, pcie_width: of the link under load.
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
     """
 

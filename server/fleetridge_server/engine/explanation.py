@@ -1,9 +1,8 @@
 """
-Since when a gpu is slow, and why: reasons ranked, causes shared by a node or a rack.
+Explanations of a slow gpu: since when (onset), and why (reasons ranked, causes shared by a node or a rack).
 
-Since when a gpu has been slow in a roof, told from its runs: not from when somebody looked.
-
-All runs are held against today's yardstick, as for the accusation itself, so that no earlier evaluation matters.
+The onset is read from the gpu's runs, all held against today's limits as for the accusation itself. So it depends
+neither on when somebody looked nor on any earlier evaluation.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Onset:
     Since when a gpu has been slow in one roof.
 
     Attributes:
-        since: oldest run of the newest unbroken streak of runs beyond the limit; earlier where the gpu's drift tells of
+        since: oldest run of the newest unbroken streak of runs beyond the limit; earlier where the gpu's drift shows
             older runs than are looked at.
         is_bound: no older run is known that lies inside, so that it is slow since then or before.
         streak: runs in that streak.
@@ -166,7 +165,7 @@ class Explanation:
 
 
 class RankedReason(NamedTuple):
-    """A reason with the verdicts that it is one for, the worst first; it is told of the first."""
+    """A reason with the verdicts that it is one for, the worst first; it is worded for the first."""
 
     reason: Reason
     verdicts: tuple[Verdict, ...]
@@ -190,7 +189,7 @@ def ranked_reasons(explained: Sequence[Explanation]) -> list[RankedReason]:
     """
     Reasons of all roofs of a gpu, the strongest first; one that several roofs share once.
 
-    What the gpu shares with its place is strongest where it is about the roof that is told first.
+    What the gpu shares with its place is strongest where it is about the roof that is shown first.
     """
     first: dict[ReasonCode, Reason] = {}
     verdicts: dict[ReasonCode, list[Verdict]] = defaultdict(list)
@@ -243,7 +242,7 @@ class _Surroundings:
         self._groups: dict[GroupKey, list[Member]] = defaultdict(list)
         self._nodes: dict[NodeName, list[Verdict]] = defaultdict(list)
         self._peers: dict[GroupKey, Peers] = {}
-        # Most gpus of a group share its yardstick and cohort: to find the group by these takes a fifth of the time.
+        # Most gpus of a group share its limits and cohort: to find the group by these takes a fifth of the time.
         groups: dict[tuple[int, int], list[Member]] = {}
         for verdicts in evaluation.verdicts.values():
             for verdict in verdicts:

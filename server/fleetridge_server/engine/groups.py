@@ -1,21 +1,15 @@
 """
-Groups within a cohort: settings that make a difference, half-slow groups, and two products under one name.
-
-Levels half of whose gpus are slow.
-
-Of four gpus on one driver two may be faulty, and the median then lies between the heaps: nobody is accused. Where the
-whole cohort shows that like gpus lie close together, a slower half that is set apart is a minority of the cohort, and
-what is left of its level shows what the level can do: faults make silicon slower, never faster.
-
-One name, two products: values that fall into two heaps of like size.
-
-Half of a cohort cannot be called broken by the other half. Where neither driver nor limit nor firmware tells the heaps
-apart, the name stands for two products or two settings, and people are told so once.
-
-Groups within a cohort that a setting or a library makes faster or slower as a whole.
+Groups within a cohort: gpus that are judged against one median, because a setting makes a difference.
 
 A fleet half upgraded to a slower driver has two medians. Against one median between them every fault hides in the
-spread; against the own level's it shows, and the step is one notice instead of n accusations.
+spread; against that of its own level (value of a factor) it shows, and the step between levels is one notice instead
+of n accusations.
+
+- Half-slow levels (`level_centers`): of four gpus on one driver two may be faulty, and the median then lies between
+  the halves and accuses nobody. Where the whole cohort shows that like gpus lie close together, a slower half that is
+  set apart is left out of the level's center: faults make silicon slower, never faster.
+- Two products under one name (`mixed_products_boundary`): half of a cohort cannot be called broken by the other half.
+  Where no known factor separates two heaps of values of like size, each is judged by itself, with one notice.
 """
 
 from __future__ import annotations
@@ -181,7 +175,8 @@ class Group:
     Attributes:
         levels: that they share; empty where the cohort was not split.
         counted: whose values make the median.
-        guests: judged beside them without a say: of a level too small for a median, or not measured lately.
+        guests: members without a vote (uncounted), judged beside the others: of a level too small for a median, or not
+            measured lately.
     """
 
     levels: tuple[Level, ...]
@@ -254,7 +249,7 @@ class _Candidate:
 
 
 def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], floor: float) -> _Candidate | None:
-    """Split of a group by a factor; None where its levels do not differ, or are too small to tell."""
+    """Split of a group by a factor; None where its levels do not differ, or are too small to compare."""
     by_level: dict[str, list[Member]] = defaultdict(list)
     for member in group.counted:
         by_level[level_of(member)].append(member)

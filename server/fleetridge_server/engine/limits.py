@@ -99,10 +99,10 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
     """
-    A group with its yardstick.
+    A group with its limits.
 
     Attributes:
-        earlier: its yardsticks when its gpus had one run fewer, two fewer and so on; as far back as they are needed.
+        earlier: its limits when its gpus had one run fewer, two fewer and so on; as far back as they are needed.
     """
 
     group: Group
@@ -126,7 +126,7 @@ class JudgedCohort:
 
 def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
     """
-    Yardsticks of a cohort.
+    Limits of a cohort's groups.
 
     Args:
         cohort: its key.
@@ -153,7 +153,7 @@ def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
 
 
 def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
-    """Yardstick from a median, a scale and a floor; see the head of this file for the limit."""
+    """Limits from a median, a scale and a floor, by the formulas of this module's docstring."""
     gate = max(SMALLEST_GATE, FLOORS_PER_GATE * floor)
     relative = scale.value / center
     wide = pooled_n >= WIDE_FEWEST and relative > WIDE_SCALE
@@ -171,7 +171,7 @@ def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: fl
 
 
 def limits_of(values: Sequence[float], floor: float) -> Limits:
-    """Yardstick of plain values, above 0, that make one group."""
+    """Limits of plain values, above 0, that make one group."""
     n = len(values)
     center = median(values)
     deviation = small_sample_factor(n) * robust_deviation([value - center for value in values])
@@ -179,7 +179,7 @@ def limits_of(values: Sequence[float], floor: float) -> Limits:
 
 
 def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Limits]:
-    """Yardsticks of a cohort's groups: with centers, those of levels, each its own and all one relative scale."""
+    """Limits of a cohort's groups: with centers, those of levels, each its own and all one relative scale."""
     if centers is None:
         return [limits_of(own, floor) for own in values]
     total = sum(map(len, values))
@@ -196,7 +196,7 @@ def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | No
 
 def _earlier(groups: Sequence[Group], of_faster_half: Sequence[bool]) -> list[list[Limits]]:
     """
-    Yardsticks of the same groups without the newest run of each gpu, without its newest two, and so on.
+    Limits of the same groups without the newest run of each gpu, without its newest two, and so on.
 
     Median and limit of a few gpus wander by themselves. Held against today's alone, a gpu near the limit would be
     accused and let go for what its peers did; held against those of its time, each of its runs keeps what it said.

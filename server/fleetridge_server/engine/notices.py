@@ -1,10 +1,9 @@
 """
-What is said of a device or a cohort as a whole: upgrades, drift of the fleet, below the datasheet.
+Notices: what is said once of a device or a cohort as a whole (steps between levels, upgrades, drift of the fleet, ...).
 
-What the gpus of a cohort share of their drift.
-
-A hot summer or a new library that nobody recorded makes a whole fleet slower, and where machines wander by some per
-cent from week to week all of them do. A gpu drifted by itself only where it lost more than its peers did.
+The part of a drift that peers share is taken out here too. A hot summer or a library that nobody recorded makes a whole
+fleet slower, and where machines wander by some per cent from week to week all of them do: a gpu drifted by itself only
+where it lost more than its peers did.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
 
 
 def _except_nodes(step: Step, groups: Sequence[JudgedGroup]) -> str:
-    """Words for populations that follow the nodes."""
+    """Words for products under one name that follow the nodes."""
     names = _own_nodes(step, groups)
     if not names:
         return ""

@@ -1,10 +1,10 @@
 """
-Which roofs lie above what the silicon can do.
+Upper bounds of what silicon can do: a rate above them was measured wrongly, by a cache or without waiting for the end.
 
-What one multiprocessor, or compute unit, multiplies in one cycle: FLOP per clock, dense, by architecture and dtype.
-
-An upper bound for every product of an architecture: makers sell parts whose matrix units are cut (H20, GeForce with
-float32 accumulation), never faster ones. A pair that is not here is not known.
+A value between the published peak and the bound is possible (higher clocks, a cautious datasheet) and only noted. The
+table holds the FLOP that one multiprocessor, or compute unit, does in one clock, dense, by architecture and dtype. It
+bounds every product of an architecture: makers sell parts whose matrix units are cut (H20, GeForce with float32
+accumulation), never faster ones. A pair that is not in it is not known.
 
 Sources:
     sm_70, sm_80, sm_90: NVIDIA developer forum 244727, from the Volta, A100 and H100 white papers (64 and 256 FMA per
@@ -15,10 +15,6 @@ Sources:
         RTX PRO 6000 188 × 2.617 GHz × 1024 = 504.
     gfx908, gfx90a: ROCm/rocWMMA, MfmaPerfTraits. gfx942: AMD's CDNA 3 white paper, table 1, 304 × 2.1 GHz × 2048 =
         1307. gfx950: published peaks, 256 × 2.4 GHz × 4096 = 2517.
-
-What silicon cannot do: a rate above it was measured wrongly, by a cache or without waiting for the end.
-
-A value between the published peak and this is possible (higher clocks, a cautious datasheet) and only noted.
 """
 
 from __future__ import annotations
@@ -154,7 +150,7 @@ class Silicon:
 
 def highest_plausible(roof: RoofKey, silicon: Silicon, published: float | None) -> float | None:
     """
-    Highest value of a roof that can be right, in its unit; None where nothing is known to tell by.
+    Highest value of a roof that can be right, in its unit; None where nothing is known.
 
     1.05 × what the silicon can do by its clocks, or 1.25 × the published peak where that is not known. A report's value
     above it is implausible.

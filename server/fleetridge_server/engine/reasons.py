@@ -1,7 +1,5 @@
 """
-Why a gpu is slow: its readings beside those of its peers.
-
-Why a gpu is slow, as far as its readings beside its peers' say; first what explains most.
+Reasons why a gpu is slow: its readings beside those of its peers, what explains most first.
 
 Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on
 every gpu is how they work.
@@ -128,7 +126,7 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     Reasons for one verdict, the strongest first.
 
     For a gpu that is not accused they are information; one that is accused and has no cause among them is
-    "not explained by the evidence". A loss that a whole node or rack shares is told first: no single card explains it.
+    "not explained by the evidence". A loss that a whole node or rack shares comes first: no single card explains it.
     """
     shared = [own.cause for own in (around.slow_rack, around.slow_node) if own is not None]
     found = [_as_shared(reason, shared) for reason in own_reasons(verdict, peers)]
@@ -139,7 +137,7 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
 
 
 def _what_is_lacking(verdict: Verdict, peers: Peers) -> str:
-    """Why no cause is told: nothing differs, or there is nothing to tell it by."""
+    """Why no cause is named: nothing differs, or there are no readings to compare."""
     evidence = [name for name in EXPLAINING_READINGS if name in peers.numbers]
     if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
         return "its newest report and its peers' have no clock, power or temperature in common to tell it by"

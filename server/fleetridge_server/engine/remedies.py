@@ -56,7 +56,7 @@ class Remedy:
     next_step: str
 
 
-# In the order in which reasons are told: settings that somebody made before wear, causes before circumstances, and
+# In the order in which reasons are shown: settings that somebody made before wear, causes before circumstances, and
 # that nothing explains a loss before what is then left to say of it.
 REMEDIES: Mapping[ReasonCode, Remedy] = {
     "power_limit_lower": Remedy(
@@ -235,7 +235,7 @@ _PARTICIPLES: frozenset[ReasonCode] = frozenset({"thermal", "power_brake"})
 
 def shared_cause(place: PlaceWord, gpus: Sequence[Sequence[Reason]]) -> SharedCause | None:
     """
-    The first cause, in the order in which causes are told, that more than half of the gpus show; None where none is.
+    The first cause, in the order in which causes are shown, that more than half of the gpus show; None where none is.
 
     Args:
         place: what they are all of.

@@ -1,14 +1,8 @@
 """
-Ridges of gpus and of cohorts, and the workloads that they place.
+Ridges: the pi of each gpu over its beta, beside its peers; and workloads placed on the roofs of a group.
 
-The ridge of every gpu of a device: its pi over its beta, each beside what it is held against.
-
-Pure: what an evaluation says in, ridges out.
-
-Workloads on the roofs of every gpu of a group: what a typical one reaches, and what the slowest does.
-
-Pure. Each gpu has its own ridge, so that a workload is placed on each; medians of roofs would hide that the gpu with
-the slowest memory need not be the one with the slowest arithmetic.
+Pure: what an evaluation says in, ridges out. Each gpu has its own ridge, so that a workload is placed on each; medians
+of roofs would hide that the gpu with the slowest memory need not be the one with the slowest arithmetic.
 """
 
 from __future__ import annotations

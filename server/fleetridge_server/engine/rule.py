@@ -1,5 +1,5 @@
 """
-Every constant of the rule, with its reason: what is compared, when a gpu is slow, and when somebody is told of it.
+Every constant of the rule, with its reason: what is compared, when a gpu is slow, and when that raises an alert.
 
 A change here changes verdicts; it raises `RULE_VERSION`.
 """
@@ -62,7 +62,7 @@ SMALLEST_UPGRADE_EFFECT = 0.01
 STEP_SCALES = 2.0
 
 
-# From eight on, each half has gpus enough to be a population of its own; an odd level's median is of the larger part.
+# From eight on, each half has gpus enough to be a group of its own; an odd level's median is of the larger part.
 HALF_SLOW_FEWEST = 2 * FEWEST_PEERS
 
 # Halves of four healthy values lie 1.3 scales apart on average. With the five degrees of freedom of two levels of four,
@@ -76,7 +76,7 @@ HALF_SLOW_FLOORS = 3.5
 # Between heaps there is a gap, no slope.
 HALF_SLOW_GAP = 0.5
 
-# Two of eight. Beyond it, the slower ones are no minority, and nothing tells who is at fault.
+# Two of eight. Beyond it, the slower ones are no minority, and nothing shows who is at fault.
 HALF_SLOW_LARGEST_SHARE = 0.25
 
 
@@ -114,7 +114,7 @@ NOISE_UNEQUAL_SHARE = 0.1
 # Iglewicz and Hoaglin (1993): a modified z beyond 3.5 is an outlier.
 BEYOND_SCALES = 3.5
 
-# Less than 3 % is nobody's trouble, and three floors are the least that a noisy measurement can tell.
+# Less than 3 % is nobody's trouble, and three floors are the least that a noisy measurement can show.
 SMALLEST_GATE = 0.03
 FLOORS_PER_GATE = 3.0
 
@@ -132,14 +132,14 @@ STEADY_MEDIAN_FROM = 256
 FALSE_DISCOVERIES = 0.05
 
 
-# One disturbance (a neighbour's job, a hot hour) must not count as two witnesses.
+# One disturbance (a neighbour's job, a hot hour) must not count as two confirming runs.
 CONFIRMATIONS_APART = timedelta(hours=1)
 CONFIRMATIONS = 2
 
 # No disturbance that leaves a run converged and uncontended costs a quarter.
 LOSS_AT_ONCE = 0.25
 
-# A gpu near the limit keeps its standing until it is clearly inside, so that it does not come and go.
+# A gpu near the limit keeps its level of accusation until it is clearly inside, so that it does not come and go.
 CLEAR_PART = 0.8
 CLEAR_RUNS = 2
 

@@ -1,21 +1,14 @@
 """
-Upgrades: epochs of one gpu with the same settings, and what each change did, gpu by gpu or group by group.
+Upgrades and drift from the past of each gpu, and the groups of a cohort beside one another.
 
-What an upgrade did: every gpu paired with itself, before and after.
-
-The Hodges–Lehmann estimate on log ratios with the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and
-Chicken, Nonparametric Statistical Methods, 3.2 and 3.3): the median of all means of two ratios, a ratio with itself
-included. A gpu that broke on the same day moves it little.
-
-The past of each gpu, roof by roof: what drift is read from.
-
-Needs more of the past than a verdict does. It changes only with a gpu's own reports, so a caller may keep the result
-and ask again only for gpus that reported.
-
-Groups of a cohort beside one another: what gpus with one driver reach, and what those with another do.
-
-Pure. Each group holds other gpus, so a difference is also one between their nodes; where gpus met a change themselves,
-pairs say more (`engine.upgrades`).
+- What a change of a factor did: every gpu paired with itself, before and after. The Hodges–Lehmann estimate on log
+  ratios with the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and Chicken, Nonparametric Statistical
+  Methods, 3.2 and 3.3): the median of all means of two ratios, a ratio with itself included. A gpu that broke on the
+  same day moves it little.
+- Drift, roof by roof (`gpu_drifts`). It needs more of the past than a verdict does and changes only with a gpu's own
+  reports, so that a caller may keep the result until the gpu reports again.
+- Groups at the levels of one factor (`grouped_cohorts`). Each holds other gpus, so that a difference is also one
+  between their nodes; where gpus met a change themselves, the pairs above say more.
 """
 
 from __future__ import annotations

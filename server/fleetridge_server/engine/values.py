@@ -1,16 +1,13 @@
 """
-What each gpu counts for: its runs, its value, and how a change of software is taken out of them.
+Values: what each gpu counts for in each cohort, the median of its newest runs.
 
-What runs before an upgrade are worth after it.
+A gpu counts under the conditions of its newest report, as in `engine.cohort`; what it did before it was split, refilled
+or measured by an older protocol is history.
 
-A new driver that costs 5 % would otherwise make a step within each gpu's newest runs: values of gpus that ran it once
-and of those that ran it twice would differ, the noise would look larger than it is, and faults would hide behind it.
-Each gpu is paired with itself, and the older runs count times what the change did to the gpus that met it.
-
-What each gpu counts for in each cohort: the median of its newest reports.
-
-A gpu counts under the conditions of its newest report, as in `engine.cohort`; what it did before it was split,
-refilled or measured by an older protocol is history.
+Runs before an upgrade are adjusted for it. A new driver that costs 5 % would otherwise make a step within each gpu's
+newest runs: values of gpus that ran it once and of those that ran it twice would differ, the noise would look larger
+than it is, and faults would hide behind it. Each gpu is paired with itself, and the older runs count times what the
+change did to the gpus that met it.
 """
 
 from __future__ import annotations
@@ -138,7 +135,8 @@ class Run(NamedTuple):
     One roof of one valid report.
 
     Attributes:
-        carried: what an upgrade since then did to this rate (`carrying`); 1 where nothing is known to have changed.
+        carried: the adjustment for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
+            changed.
     """
 
     report: JudgedReport

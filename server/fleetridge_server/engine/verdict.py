@@ -1,20 +1,12 @@
 """
-The verdict on each roof of each gpu: p-values of a fleet, the false-discovery rate, and when to accuse.
+Verdicts on every gpu × judged roof of one device: probabilities, false-discovery rate, accusation.
 
-How many of many small probabilities to believe: the procedure of Benjamini and Hochberg (1995).
-
-Among a thousand healthy gpus one has p = 0.1 % by chance. q is the share of false ones to expect among all pairs that
-are accused with the same q or a smaller one.
-
-When a gpu is accused, and when it is let go.
-
-The newest runs of a gpu are gone through from the oldest on, each held against the yardstick that its group had then.
-So a standing depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said
-before.
-
-Verdicts on every gpu × judged roof of one device.
-
-The gpus of all cohorts of a device are one family of comparisons: q counts over all of them.
+- `q_values` is the procedure of Benjamini and Hochberg (1995). Among a thousand healthy gpus one has p = 0.1 % by
+  chance; q is the share of false ones to expect among all pairs that are accused with the same q or a smaller one. The
+  gpus of all cohorts of a device are one family of comparisons.
+- `accusation` goes through the newest runs of a gpu from the oldest on, each held against the limits that its group had
+  then. So the level of accusation depends on the reports in their order and on nothing else: not on when they arrived,
+  nor on what was said before.
 """
 
 from __future__ import annotations
@@ -82,7 +74,7 @@ class AccusationLevel(IntEnum):
 @fast_dataclass
 class Accusation:
     """
-    Standing of one gpu in one cohort.
+    Level of accusation of one gpu in one cohort.
 
     Attributes:
         retest: the newest run alone lies beyond the limit.
@@ -100,13 +92,13 @@ _NOTHING = Accusation(AccusationLevel.CLEAR)
 
 def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: Sequence[Limits] = ()) -> Accusation:
     """
-    Standing from a gpu's runs.
+    Level of accusation from a gpu's runs.
 
     Args:
         runs: newest first, at most ten count.
         limits: of its group; one without a verdict accuses nobody.
         believed_p: largest p whose q is small enough to believe.
-        earlier: yardsticks of its group without each gpu's newest run, without its newest two, and so on; the last
+        earlier: limits of its group without each gpu's newest run, without its newest two, and so on; the last
             stands for all before it.
     """
     if not limits.has_verdict:
@@ -194,7 +186,7 @@ class Verdict:
 
     Attributes:
         member: the gpu's value and the runs behind it.
-        yardstick: n, median, scale, floor, gate and limit of its group.
+        limits: n, median, scale, floor, gate and limit of its group.
         loss: part of the median that it lacks.
         z, p, q: None where there are too few peers; q None too for a value that is not recent.
         finding: what it is accused of.

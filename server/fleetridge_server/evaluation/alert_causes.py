@@ -1,5 +1,5 @@
 """
-What of an evaluation somebody has to be told.
+Causes of alerts: what of an evaluation somebody has to hear of.
 
 Pure. A gpu that is an outlier, has drifted or cannot be right; a node or a rack that is slow as a whole, once instead
 of each of its gpus; gpus that are not there, once for each node; a fleet that became slower together. A suspicion or a
@@ -40,7 +40,7 @@ _MOST_NAMED = 100
 
 
 def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explanation]]) -> list[AlertCause]:
-    """All that is wrong enough to tell, each once."""
+    """All that is wrong enough for an alert, each once."""
     states = evaluation.states
     racks = _told(evaluation.racks, states)
     in_racks = _covered(racks)
@@ -77,7 +77,7 @@ def _told(places: Iterable[SlowTogether], states: Mapping[str, GpuState]) -> lis
 
 
 def _covered(places: Iterable[SlowTogether]) -> defaultdict[str, set[Cohort]]:
-    """Cohorts in which a gpu's place is told of instead, by gpu."""
+    """Cohorts in which a gpu's node or rack has the alert instead, by gpu."""
     covered: defaultdict[str, set[Cohort]] = defaultdict(set)
     for slow in places:
         for gpu_id in slow.gpu_ids:
@@ -86,7 +86,7 @@ def _covered(places: Iterable[SlowTogether]) -> defaultdict[str, set[Cohort]]:
 
 
 def _is_covered(state: GpuState, cohorts: set[Cohort]) -> bool:
-    """Whether what a gpu is accused of most is what its node or rack is told of."""
+    """Whether what a gpu is accused of most has an alert of its node or rack."""
     if state.accused:
         return state.accused[0].cohort in cohorts
     return any(cohort.roof in state.drifted for cohort in cohorts)

@@ -1,17 +1,13 @@
 """
-What is kept of a gpu's past for its next verdicts, and its packed form.
+The history of a gpu: what verdicts need of its past (few reports, drifts, the newest upgrade), and its packed text.
 
-What verdicts need of one gpu's past: few reports, its drifts, and what stands around its newest upgrade.
+It is a function of the gpu's reports alone, so that it can be kept until the gpu reports again, and that the order in
+which reports arrive never matters.
 
-A function of the gpu's reports alone, so that it can be kept until the gpu reports again, and that the order in which
-reports arrive never matters.
-
-Histories of gpus as text, and back.
-
-JSON in lists, as a fleet has millions of these values. What reports of a gpu have in common stands once in each text,
-and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is taken apart
-once for all texts that are read together. So these share the objects for what is equal in them, which the engine
-compares fastest.
+The text is JSON in lists, as a fleet has millions of these values. What reports of a gpu have in common stands once in
+each text, and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is
+taken apart once for all texts that are read together. So these share the objects for what is equal in them, which the
+engine compares fastest.
 """
 
 from __future__ import annotations
@@ -113,7 +109,7 @@ def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
 
 
 def _states_kept(reports: Sequence[JudgedReport]) -> set[str]:
-    """Those that tell where a gpu is, and whether it is measured: the newest of each kind."""
+    """Those that say where a gpu is, and whether it is measured: the newest of each kind."""
     tried = [report for report in reports if report.outcome != "skipped"][:_FAILURES_THAT_COUNT]
     kinds: tuple[Callable[[JudgedReport], bool], ...] = (
         lambda _report: True,

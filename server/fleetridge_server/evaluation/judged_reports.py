@@ -1,14 +1,9 @@
 """
-Reports out of the database as the rule takes them.
-
-Statements that read reports as the verdict engine takes them, and where in their rows what stands.
-
-Made once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
-
-Reports out of the database as the verdict engine takes them.
+Reports out of the database as the verdict engine takes them, and the statements that read them.
 
 Bounded whatever the length of a gpu's history: its newest reports of each kind of run, and, where those do not reach
-back to the beginning of its epoch, the first ones after it, from which drift takes its baseline.
+back to the beginning of its epoch, the first ones after it, from which drift takes its baseline. Statements are made
+once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
 """
 
 from __future__ import annotations
@@ -92,7 +87,7 @@ def evidence_of(reports: Select[Any]) -> Evidence:
     """
     Statements on some reports, of which `reports` asks for the ids.
 
-    Apart, as a report has many roofs: joined, each of them would carry what the report says by itself.
+    Apart, as a report has many roofs: joined, each of them would repeat what the report says by itself.
     """
     wanted = reports.subquery()
     compared = or_(

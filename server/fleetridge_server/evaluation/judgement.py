@@ -1,9 +1,8 @@
 """
-The judgement of one device from what is stored of its gpus, for now or for a past that nobody evaluated.
+The judgement of one device: from what is stored of its gpus to all that is said of them, for now or for a past time.
 
-The judgement of one device: from what is stored of its gpus to all that is said of them. Nothing is written.
-
-Answers about a past that nobody evaluated are made by the same function as stored evaluations.
+Nothing is written here. Stored evaluations and answers about a past that nobody evaluated are made by the same function
+(`judge_device`).
 """
 
 from __future__ import annotations
@@ -224,7 +223,7 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         explicit: whether the time was asked for; for now only a stored evaluation answers.
     """
     found = evaluation_at(session, device_id, span, explicit=explicit)

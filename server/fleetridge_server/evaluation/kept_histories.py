@@ -37,7 +37,7 @@ def due_gpus(session: Session, device_group: DeviceGroup) -> list[int]:
     """
     Rows of all gpus whose histories are to be made anew, in their order.
 
-    To be asked once: it passes over all gpus of the population.
+    To be asked once: it passes over all gpus of the device group.
     """
     due = select(Gpu.id).where(_is_in(device_group), _is_due()).order_by(Gpu.id)
     return [row[0] for row in session.connection().execute(due)]
@@ -94,7 +94,7 @@ def histories(session: Session, device_group: DeviceGroup, as_of: datetime) -> d
 
 
 def device_groups_with_due_gpus(session: Session) -> set[DeviceGroup]:
-    """Populations of which some gpu reported something that its history does not know."""
+    """Device groups of which some gpu reported something that its history does not know."""
     query = select(Gpu.device_id, Gpu.simulated).where(Gpu.is_due).distinct()
     return {DeviceGroup(*row) for row in session.execute(query)}
 

@@ -94,7 +94,7 @@ class Schedule:
     Attributes:
         evaluator: has the database and the clock, and evaluates where nobody else does.
         every: the longest time between two evaluations of a device.
-        on_evaluated: is told the seconds that each took.
+        on_evaluated: called with the seconds that each took.
         evaluate: evaluates one device in place of the evaluator; the seconds that it took.
     """
 

@@ -74,7 +74,7 @@ def _answer(evaluator: Evaluator, device_group: DeviceGroup) -> Answer:
         evaluator.evaluate_now(device_group)
     except SupersededError as error:
         return Superseded(str(error))
-    except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is
+    except Exception as error:  # noqa: BLE001 # reported to whoever asked, whatever it is
         told = trouble(error)
         return Broke(traceback.format_exc()) if told is None else Troubled(told)
     return EvaluationReply(time.perf_counter() - began_s)

@@ -41,11 +41,11 @@ class MeasuredShare:
 
 def measured_share(session: Session, span: Span, cluster: str | None, since: datetime, most: int) -> MeasuredShare:
     """
-    Share of a population that has a valid report since a time.
+    Share of the gpus of a span that have a valid report since a time.
 
     Args:
         session: to read in.
-        span: population; what is newer than its `as_of` does not count.
+        span: whose gpus; what is newer than its `as_of` does not count.
         cluster: only gpus that are there now.
         since: from when on.
         most: how many of the others to name.
@@ -164,7 +164,7 @@ def verdict_steps(
         session: to read in.
         evaluations: as of then, by device. Of a device that nobody had evaluated by `since` every gpu is new, so
             that there is nothing to look up.
-        span: the end, and the population.
+        span: the end, and whose gpus.
         cluster: only gpus that are there now.
         since: the beginning.
     """

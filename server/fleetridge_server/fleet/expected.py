@@ -1,9 +1,7 @@
 """
-What should be there: the inventory, and the rosters that nodes send.
+Expected hardware: the inventory that people import, and the rosters that nodes send.
 
-The inventory: which nodes and gpus people expect, so that what never reported is missed, too.
-
-Each import replaces what was expected of its cluster.
+By the inventory what never reported is missed, too. Each import replaces what was expected of its cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Where gpus are and were, how their newest reports ended, and by what they differ.
-
-Where gpus are, of which device they are, and how their newest reports ended: now, or as of an earlier time.
+Locations of gpus: node, cluster, device and how the newest report ended, now or at an earlier time; levels of factors.
 
 What a gpu's row says holds for every time since the gpu's newest report. For an earlier time it is read from the
 reports up to then.
@@ -101,7 +99,7 @@ def device_counts(
 
     Args:
         session: to read in.
-        span: time and population.
+        span: time, and real or simulated gpus.
         where: the gpus are to be.
         device_ids: only these devices, of which the gpus are now.
     """
@@ -138,7 +136,7 @@ def gpu_rows_there(
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         where: the gpus are to be.
         is_past: whether the time is one of the past; where they are now their own rows say.
     """

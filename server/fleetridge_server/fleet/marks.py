@@ -54,7 +54,7 @@ def add_mark(session: Session, mark: NewMark, at: datetime) -> StoredMark:
     Keep a mark from a time on, and have its devices judged anew.
 
     Raises:
-        MarkScopeError: no scope, a node or rack without its cluster, or a cluster of the other population.
+        MarkScopeError: no scope, a node or rack without its cluster, or a cluster of the other kind (real, simulated).
     """
     _require_scope(mark)
     stored = StoredMark(
@@ -108,7 +108,7 @@ def mark_page(
 
 
 def marks_by_engine(session: Session, *, simulated: bool, as_of: datetime) -> dict[Mark, int]:
-    """Marks that hold at a time for any gpu of a population, as the engine takes them, with their ids."""
+    """Marks that hold at a time for any real, or any simulated, gpu, as the engine takes them, with their ids."""
     chosen = select(StoredMark).where(StoredMark.simulated.is_(simulated), StoredMark.made_at <= as_of)
     marks = [(_engine_mark(stored), stored.id) for stored in session.scalars(chosen.order_by(StoredMark.id))]
     return {mark: mark_id for mark, mark_id in marks if mark.until is None or mark.until > as_of}

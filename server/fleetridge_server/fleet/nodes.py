@@ -1,7 +1,5 @@
 """
-Nodes with their gpus: the list, and one by itself.
-
-All nodes that reported or are expected, with what is said of their gpus.
+Nodes with their gpus: all that reported or are expected (`fleet_nodes`), and one by itself (`node_record`).
 
 Verdicts are those of now. A gpu that the inventory names and nobody ever saw has one too, on the node that it is
 expected on.

@@ -1,4 +1,4 @@
-"""What every answer carries, what is noted of every request, and every error as an answer of one shape."""
+"""What every answer has, what is noted of every request, and every error as an answer of one shape."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _log = logging.getLogger(__name__)
 @final
 class RequestWatch:
     """
-    Middleware that tells of requests.
+    Middleware that logs and counts requests.
 
     Args:
         app: what answers.
@@ -201,7 +201,7 @@ def install_handlers(app: FastAPI) -> None:
 
 
 def answer_to(error: ProblemError) -> JSONResponse:
-    """Answer that tells a problem."""
+    """Answer that states a problem."""
     problem = error.problem.model_copy(update={"request_id": current_request_id()})
     content = {**problem.model_dump(mode="json"), **error.members}
     return JSONResponse(content, error.problem.status, headers=error.headers, media_type=MEDIA_TYPE)

@@ -1,15 +1,10 @@
 """
-How much one caller gets: calls, bytes of a body, connections.
+Limits of one caller: calls (a token bucket each), bytes of a body, connections and their idle time.
 
-How much one caller gets: a token bucket for each, in this process alone.
-
-It stands against a program that went wrong, and against patient guessing; it is no guard against many machines that
-attack at once, which a proxy has to hold off.
-
-Connections: how long a client may take for its part, and how many there may be.
-
-uvicorn waits without end for the head of a request and for a client that reads nothing; whoever opens connections and
-says nothing would use up every file that this process may open.
+Buckets are of this process alone. They stand against a program that went wrong and against patient guessing, not
+against many machines that attack at once, which a proxy has to hold off. Connections are bounded because uvicorn waits
+without end for the header of a request and for a client that reads nothing: whoever opens connections and says nothing
+would use up every file that this process may open.
 """
 
 from __future__ import annotations
@@ -128,7 +123,7 @@ def bounded(scope: Scope, receive: Receive) -> Receive:
     return receive_within_limits
 
 
-# A head is some hundred bytes, one packet. Longer than any network needs to send it again a few times.
+# A request's header is some hundred bytes, one packet. Longer than any network needs to send it again a few times.
 HEAD_TIMEOUT_S = 10
 
 # Answers that wait for their reader: one of 16 MiB over a line of 2.2 Mbit/s, as bodies on their way in.
@@ -164,7 +159,7 @@ def raise_file_limit() -> None:
 
 @final
 class AcceptTrouble:
-    """What the event loop tells when it cannot accept connections, said once in a while and without a traceback."""
+    """The event loop's message that it cannot accept connections, logged once in a while and without a traceback."""
 
     def __init__(self) -> None:
         self._silent_until_s = 0.0
@@ -183,13 +178,13 @@ class BoundedConnection(H11Protocol):
     """
     One connection whose client has to keep moving.
 
-    A head has to come within HEAD_TIMEOUT_S, and what waits to be sent has to be read on within READER_TIMEOUT_S.
+    A header has to come within HEAD_TIMEOUT_S, and what waits to be sent has to be read on within READER_TIMEOUT_S.
 
     Where there are as many connections as this process has files for, the one that has had no request in hand for the
     longest time makes room for the next.
 
     Attributes:
-        idle_since_s: when it began to wait for a head, by the event loop's clock.
+        idle_since_s: when it began to wait for a header, by the event loop's clock.
         is_cut: whether it is about to end.
     """
 
@@ -199,7 +194,7 @@ class BoundedConnection(H11Protocol):
     _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Begin to wait for a head."""
+        """Begin to wait for a header."""
         if len(self.connections) >= _most_connections() and not self._makes_room():
             transport.abort()
             return
@@ -207,7 +202,7 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, and wait on where it is no whole head."""
+        """Take what has come, and wait on where it is no whole header."""
         super().data_received(data)
         self._watch()
 

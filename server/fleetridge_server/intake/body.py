@@ -1,16 +1,13 @@
 """
-A body on its way in: its bytes, its items, and for each whether plain JSON says all of it and the hash of its content.
+The body of a call that brings reports: its bytes, whether an item is plain JSON, and the hash of its content.
 
-Reports whose text shows at a glance that they can be kept: nearly all.
-
-`strict_json.check` looks at each value. A report that has no unknown fields holds nothing but what its models let pass,
-so that only what they do not look at is left: its characters, the number of its values, and lists of plain integers.
-
-The hash of a report's content, as `Report.content_sha256` gives it and in a third of its time.
-
-Most of that time goes into writing some thousand values in order. Another writer does it here; where it spells numbers
-otherwise than the contract, they are written anew, and what it may not know, or what it could spell otherwise still, is
-left to the contract's own.
+- Reading: bounded in size and time, inflated within the same bound.
+- `is_plain`: whether `strict_json.check` surely lets a report pass. One that has no unknown fields holds nothing but
+  what its models let pass, so that only its characters, the number of its values and lists of plain integers are left
+  to look at. Nearly all reports are plain.
+- `content_sha256`: the hash that `Report.content_sha256` gives, in a third of its time. Most of that time goes into
+  writing some thousand values in order, which another writer does here. Where it spells numbers otherwise than the
+  contract, they are written anew; what it may not know is left to the contract's own.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ def content_sha256(report: Report) -> bytes:
 
 
 def _canonical(report: Report) -> bytes | None:
-    """The canonical JSON of a report without unknown fields; None where that cannot be told in short."""
+    """The canonical JSON of a report without unknown fields; None where only the contract's writer can say."""
     try:
         text = orjson.dumps(report.model_dump(mode="json", exclude_none=True), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # an integer beyond 64 bits
@@ -127,7 +124,7 @@ def _small_numbers(text: bytes) -> Iterator[tuple[int, int]]:
 
 
 # A full sweep with some 600 points and its evidence is about 200 kB of JSON, and the 64 gpus of a node in CPX
-# partitions fit in one call. Whoever sends more is told so and splits the list.
+# partitions fit in one call. Whoever sends more gets a 413 and splits the list.
 MAX_BODY_BYTES = 16 * 1024**2
 
 # Eight bodies of full size at once, as sent. Thousands of nodes that post in the same minute then wait for each other
@@ -186,7 +183,7 @@ async def read_body(request: Request, place: BodySlot) -> bytes:
     Body as it was sent, still compressed.
 
     Raises:
-        ProblemError: 413 too large, told before it is read where its length is announced; 415 an encoding that is not
+        ProblemError: 413 too large, raised before it is read where its length is announced; 415 an encoding that is not
             gzip; 408 too slow; 400 cut off; 503 too many at once.
     """
     content_encoding(request)

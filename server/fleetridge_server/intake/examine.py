@@ -1,15 +1,12 @@
 """
-From a sent item to what is stored of it, or to why it is not; each item of a list by itself.
-
-Ordering time: when a report was measured, as far as clocks can be believed.
-
-A node's clock may be wrong. What it says now (`sent_at`) against what ours says on arrival is its error, so a time
-that it noted earlier can be put right; and nothing that has arrived was measured in the future.
-
-From a sent item to what is stored of it, or to why it is not.
+Examination of sent items: what is stored of each, or why it is refused; and the ordering time of a report.
 
 Each item of a list is judged on its own, so that one bad report costs no other. Nothing here touches the database:
 what is made here is stored by `intake.store`.
+
+Ordering time is when a report was measured, as far as clocks can be believed. A node's clock may be wrong. What it
+says now (`sent_at`) against this server's clock on arrival is its error, so that a time noted earlier can be put right;
+and nothing that has arrived was measured in the future.
 """
 
 from __future__ import annotations
@@ -187,7 +184,7 @@ def _read(item: Json) -> tuple[Report, bytes]:
     Report of an item, and its text: the same fields in the same order.
 
     Raises:
-        StrictJsonError: it cannot be kept; told before anything else that is wrong with it.
+        StrictJsonError: it cannot be kept; raised before anything else that is wrong with it.
         ValidationError: it is no report.
     """
     try:

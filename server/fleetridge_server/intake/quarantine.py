@@ -1,16 +1,12 @@
 """
-Quarantine of a token: its reports count for nothing until it is released, and rows are made anew.
+Quarantine of a token: all its reports out of everything that is said, and back when it is released.
 
-Rows of gpus and nodes made anew from the reports that count, after some stopped or began to count.
+First the token's own row says so: whatever is stored with it from then on is in quarantine. Then what is stored already
+follows, some gpus at a time; each gpu's reports and its row change together, so that whoever reads sees it either with
+them or without. Whoever is interrupted goes on by doing the same again.
 
-What a row says stays as long as the report that said it counts, also where that report's document is gone. Beside it
-the newest reports are heard again, as if they arrived now.
-
-Quarantine: all reports of a token out of everything that is said, and back.
-
-First the token's own row says so: whatever is stored with it from then on is in quarantine. Then what is stored
-already follows, some gpus at a time; each gpu's reports and its row change together, so that whoever
-reads sees it either with them or without. Whoever is interrupted goes on by doing the same again.
+Rows of gpus and nodes are rebuilt from the reports that count. What a row says stays as long as the report that said it
+counts, also where that report's document is gone; beside it the newest reports are taken again as if they arrived now.
 """
 
 from __future__ import annotations

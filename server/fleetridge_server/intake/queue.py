@@ -201,7 +201,7 @@ async def working(workers: Sequence[Worker]) -> AsyncIterator[ReportQueue]:
 
 
 async def _work(worker: Worker, calls: MemoryObjectReceiveStream[_Waiting], threads: CapacityLimiter) -> None:
-    # A block that is cancelled takes what is beside it along, and yet whoever waits has to be told.
+    # A block that is cancelled takes what is beside it along, and yet whoever waits has to get an answer.
     with calls, CancelScope(shield=True):
         async for first in calls:
             batch = _batch(first, calls)

@@ -1,9 +1,8 @@
 """
-Rows that one report amounts to.
+Rows of one report: of `reports`, `documents` and `roofs`.
 
-What a report says of its gpu beside the rates: which readings belong to which roof, and which roof cannot be right.
-
-An agent names its phases after what it times: `reference bfloat16`, `sustained bfloat16`, `stream read`, `link h2d`.
+Each roof gets the readings of the phase in which it was timed (an agent names its phases after what it times:
+`reference bfloat16`, `sustained bfloat16`, `stream read`, `link h2d`), and whether it can be right at all.
 """
 
 from __future__ import annotations

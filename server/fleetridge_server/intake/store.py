@@ -1,15 +1,11 @@
 """
-Storing calls: all reports of several calls in one transaction, with what they change beside them.
-
-Which reports conflict with those of another node, kept with them by the transactions that change it.
-
-The rule is `engine.evidence`; few gpus were ever reported by more than one node, and only theirs are looked at.
-Reports in quarantine claim nothing.
-
-Reports into the database: all of one call, or of several, in one transaction, each report once.
+Storing of reports: those of one call or several in one transaction, each report once, with what changes beside them.
 
 The same report may arrive in two calls at the same moment, at two servers. Whoever loses the race finds it stored and
 calls it a duplicate (or a conflict, where the content differs) like anybody who comes later.
+
+Conflicts of identity (`engine.evidence`) are written by the same transaction. Few gpus were ever reported by more than
+one node, and only theirs are looked at; reports in quarantine claim nothing.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """
-Calls that bring reports, from a body to its answer: what a worker does.
+Taking in of calls that bring reports: read, examined, stored together, answered each by itself.
 
-Several calls that bring reports, stored in one transaction.
-
-A transaction takes some twenty statements however few reports it stores. For each call it is as if it had come alone:
-one that cannot be stored takes no other with it.
-
-Calls that bring reports, taken in: read, examined, stored together, answered each by itself.
-
-Nothing here knows of HTTP beyond the status of an answer, nor in which process it runs.
+A transaction takes some twenty statements however few reports it stores, so that several calls share one. For each it
+is as if it had come alone: one that cannot be stored takes no other with it. Nothing here knows of HTTP beyond the
+status of an answer, nor in which process it runs.
 """
 
 from __future__ import annotations
@@ -57,7 +52,7 @@ class Call:
 
 class Reply(NamedTuple):
     """
-    What a sender is told whose call was taken.
+    The answer to a call that was taken.
 
     Attributes:
         status: of HTTP.
@@ -108,7 +103,7 @@ def write_together(database: Database, calls: Sequence[PostedCall]) -> list[Outc
     """
     try:
         return list(write_calls(database, calls))
-    except Exception as error:  # noqa: BLE001 # told to whose it is
+    except Exception as error:  # noqa: BLE001 # answered to whose it is
         if len(calls) == 1 or trouble(error) is not None:  # of the database: it would meet each of them
             return [error] * len(calls)
     return [outcome for call in calls for outcome in write_together(database, [call])]
@@ -118,7 +113,7 @@ def write_together(database: Database, calls: Sequence[PostedCall]) -> list[Outc
 # gets long.
 _MOST_REPORTS = 64
 
-# Of all results of a list together; beyond it each rejected report is still told its first fault.
+# Of all results of a list together; beyond it each rejected report still gets its first fault.
 _MAX_ERRORS_OF_LIST = 500
 
 _INVALID = "This is not a report that can be taken"

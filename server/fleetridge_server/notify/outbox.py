@@ -2,7 +2,7 @@
 The outbox: messages to the webhook are made of alerts here, lent to the server that sends them, and marked done.
 
 They are sent in the order in which they were made, one at a time, so that no alert is over before it began. Made-up
-gpus' alerts are told to nobody.
+gpus' alerts are sent to nobody.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _NOT_ENDED = "0001-01-01T00:00:00Z"
 # As many digits as Alertmanager's own fingerprints have.
 _FINGERPRINT_DIGITS = 16
 
-# A rack is told by some of its gpus; the page that `generatorURL` names has all.
+# Of a rack some gpus are named; the page that `generatorURL` names has all.
 _GPUS_NAMED = 32
 
 _NAMES: Mapping[str, str] = {
@@ -42,7 +42,7 @@ _NAMES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class AlertView:
     """
-    An alert, as far as a message tells of it (fields as in `db.verdict_tables.Alert`).
+    An alert, as far as a message has it (fields as in `db.verdict_tables.Alert`).
 
     Attributes:
         device, slug: canonical name of the device, and its form for addresses.
@@ -105,7 +105,7 @@ class AlertView:
 
 def message(alerts: Sequence[AlertView], *, public_url: str) -> str:
     """
-    JSON text that tells of some alerts.
+    JSON text of a message about some alerts.
 
     Args:
         alerts: at least one.

@@ -1,15 +1,9 @@
 """
-The webhook: where it is, how messages are signed, delivered and tried again.
+The webhook: its settings, the signature of a message, one delivery, and the task that sends.
 
-One message to the receiver: a POST to an address that was checked, bounded in time, whose answer is only a status.
-
-No redirect is followed, no proxy asked, no cookie kept and no body read: what a receiver says beyond its status is
-nothing that we act on, however long it is.
-
-The loop that tells a webhook of alerts: messages are made of new ones, and the oldest is sent until it is taken.
-
-Whatever is to be told lies in the database first, so that a server that dies loses none of it, and one of several
-servers sends each.
+Every message lies in the database before it is sent, so that a server that dies loses none, and one of several servers
+sends each; the oldest is sent until it is taken. A delivery is a POST to an address that was checked, bounded in time.
+No redirect is followed, no proxy asked, no cookie kept and no body read: the status is all of an answer that counts.
 """
 
 from __future__ import annotations
@@ -248,7 +242,7 @@ Send = Callable[[Target, str, str], Delivered]
 
 
 def notification_task(database: Database, target: Target, *, public_url: str) -> Task:
-    """Telling a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
+    """Sending to a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
     log.info("alerts are told to %s", target.host)
     notifier = Notifier(database, target, public_url=public_url)
     return Task("notifier", "alerts wait", notifier.tell_all, first_after_s=0.0, after_trouble_s=_AFTER_TROUBLE_S)
@@ -256,7 +250,7 @@ def notification_task(database: Database, target: Target, *, public_url: str) ->
 
 class Notifier:
     """
-    Tells one receiver.
+    Sends alerts to one receiver.
 
     Args:
         database: has this server's schema.
@@ -273,7 +267,7 @@ class Notifier:
 
     def tell_all(self, end: threading.Event) -> float:
         """
-        Tell all that is due; seconds until there may be more.
+        Send all that is due; seconds until there may be more.
 
         Raises:
             sqlalchemy.exc.DBAPIError: the database does not answer just now.
@@ -283,7 +277,7 @@ class Notifier:
         return _LOOK_EVERY_S
 
     def turn(self) -> bool:
-        """Make a message of alerts that were not told yet, and send the oldest message; whether to go on at once."""
+        """Make a message of alerts that are in none yet, and send the oldest message; whether to go on at once."""
         now = datetime.now(timezone.utc)
         with self._database.reading() as session:
             is_new, is_due = outbox.has_untold(session), outbox.has_due(session, now)

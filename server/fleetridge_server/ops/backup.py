@@ -52,7 +52,7 @@ def back_up(
     Args:
         database_url: of SQLite.
         path: of the backup; nothing may be there.
-        on_progress: is told how many of how many pages are copied.
+        on_progress: called with the number of pages copied, and of all.
 
     Raises:
         BackupError: there is something at the path, no data file, or the copy is not what it should be.

@@ -1,15 +1,12 @@
 """
-A copy of everything into another database.
-
-Rows of one table into another database, some at a time, in the order of the key.
-
-A row that is there already, the same in every column, is not written again; so a copy that was interrupted goes on at
-the cost of reading. New rows go in as a stream (`COPY`) on PostgreSQL, by one statement for all on SQLite.
-
-A whole database into another one, from SQLite to PostgreSQL or back: resumable, and counted at the end.
+Copy of a whole database into another one, from SQLite to PostgreSQL or back: resumable, and counted at the end.
 
 The source is read in one state. The target has a table from the first moment to the last that says where its rows come
 from: a server does not start on half a copy, and whoever goes on with it must come from the same source.
+
+Tables are copied some rows at a time in the order of the key. A row that is there already, the same in every column, is
+not written again, so that an interrupted copy goes on at the cost of reading. New rows go in as a stream (`COPY`) on
+PostgreSQL, by one statement for all on SQLite.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ from fleetridge_server.db.schema import (
 )
 from fleetridge_server.db.tables import Document
 
-# A transaction of a few hundredths of a second; bodies weigh some kilobytes each.
+# A transaction of a few hundredths of a second; packed JSON weighs some kilobytes a row.
 ROWS_AT_ONCE = 1000
 BODIES_AT_ONCE = 200
 
@@ -83,7 +80,7 @@ def copy_rows(source: Session, target: Database, table: Table, on_rows: Callable
         source: of a transaction that sees one state of the data.
         target: each batch is a transaction of its own.
         table: to copy.
-        on_rows: is told of each batch how many rows it had.
+        on_rows: called with the number of rows of each batch.
     """
     with target.reading() as session:
         is_new = session.execute(select(*table.primary_key.columns).limit(1)).first() is None
@@ -126,7 +123,7 @@ def set_sequence(session: Session, table: Table) -> None:
 
 
 def _columns(table: Table) -> list[ColumnElement[Any]]:
-    """Columns as they are stored: bodies stay packed."""
+    """Columns as they are stored: packed JSON stays packed."""
     return [
         type_coerce(column, LargeBinary).label(column.name) if isinstance(column.type, PackedJson) else column
         for column in table.columns
@@ -216,7 +213,7 @@ class CopiedTable:
 
 
 OnProgress = Callable[[str, int, int], None]
-"""Is told a table, how many of its rows are copied, and how many there are."""
+"""Called with a table, how many of its rows are copied, and how many there are."""
 
 
 def copy_database(source_url: str, target_url: str, on_progress: OnProgress) -> list[CopiedTable]:

@@ -1,14 +1,9 @@
 """
-Retention: what is dropped after which time, once or every day.
+Retention: what is dropped after which time, by command or once a day by a running server.
 
-One round of retention: documents of old reports go, and what else nobody asks for any more.
-
-It may run beside servers, and be killed at any moment: what is dropped is dropped, and the next round goes on. Reports,
-roofs and verdicts stay for good; no evaluation reads a document.
-
-What a running server does for its data once a day: months made ahead, and retention where it is asked for.
-
-Every server of a database does so. A second round finds nothing left to do, and two at once make way for each other.
+A round may run beside servers and be killed at any moment: what is dropped is dropped, and the next round goes on.
+Reports, roofs and verdicts stay for good; no evaluation reads a document. Every server of a database has its daily
+round, which makes the months of documents ahead and drops where that is asked for; two at once make way for each other.
 """
 
 from __future__ import annotations
@@ -78,7 +73,7 @@ def _count(result: Any) -> int:  # noqa: ANN401 # SQLAlchemy says less of it tha
     return cast("CursorResult[Any]", result).rowcount
 
 
-# A message that was sent long ago tells nobody anything.
+# A message that was sent long ago is of no use to anybody.
 NOTIFICATIONS_KEPT = timedelta(days=30)
 
 # Of older days the last evaluation alone is kept; changes of verdicts stay for good.

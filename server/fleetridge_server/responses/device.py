@@ -1,9 +1,7 @@
 """
-A device: its gpus and their ridges.
+Answers about a device: its gpus and their ridges, and the rows that answers about gpus share.
 
-From compared roofs to the shapes of the answers.
-
-Pure: what a program or a person is told follows from its arguments alone, `as_of` included.
+Pure: what a program or a person is shown follows from its arguments alone, `as_of` included.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Together:
     What of the trouble belongs to whole racks and nodes.
 
     Attributes:
-        racks, nodes: that are slow as a whole; rack_gpus, node_gpus: gpus in trouble that are told of as part of them.
+        racks, nodes: that are slow as a whole; rack_gpus, node_gpus: gpus in trouble that are counted as part of them.
     """
 
     racks: int = 0

@@ -170,7 +170,7 @@ class GpuHistoryAnswer(Answer):
     next: str | None
 
 
-# Changes whose effects are told; older ones are seen in the epochs.
+# Changes whose effects are shown; older ones are seen in the epochs.
 MOST_CHANGES = 20
 
 RoofsByReport = Mapping[UUID, Mapping[RoofKey, Roof]]

@@ -1,11 +1,9 @@
 """
-Nodes in a list, as rows or in the form that schedulers read.
-
-Node names in the short form that schedulers take: `n[01-03,07],login`.
+Nodes in a list: rows, and the host list that schedulers read, `n[01-03,07],login`.
 
 As Slurm reads it (slurm.conf, NodeName): one pair of brackets, at the end of a name; leading zeros keep the number of
-digits. Names that end otherwise, or that no host could have, are not folded; the latter are left out, since a name
-with a bracket or a comma in it would stand for other nodes.
+digits. Names that end otherwise are not folded. Names that no host could have are left out, since one with a bracket
+or a comma in it would stand for other nodes.
 """
 
 from __future__ import annotations

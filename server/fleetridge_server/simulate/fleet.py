@@ -1,14 +1,9 @@
 """
-The made-up fleet: what its gpus reach, and the faults that they can have.
+Simulated fleets: gpus of one device, some with a named fault, as their reports would describe them.
 
-Fleets that do not exist: gpus of one device, some with a named fault, as their reports would describe them.
-
-Pure, and the same for the same random source. By these detection is scored: what is wrong is known.
-
-Faults that a simulated fleet can have: what each is called, does, and should lead to.
-
-The signs of a fault in the readings (clocks, throttle counters, limits) are those of `simulated_fleet`; here is when it
-begins, whom it befalls, and what reports say beside the readings.
+Pure, and the same for the same random source. By these detection is scored: what is wrong is known. Each fault kind
+says what it is called, what it costs, when it begins, whom it befalls and which verdict it should lead to; its signs
+in the readings (clocks, throttle counters, limits) are made with the reports.
 """
 
 from __future__ import annotations

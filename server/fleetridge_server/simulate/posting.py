@@ -86,7 +86,7 @@ class Poster:
         headers = {"User-Agent": f"fleetridge-server/{fleetridge.__version__}", "Content-Encoding": "gzip"}
         headers |= {"Content-Type": "application/json", "Accept": "application/json"}
         headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
-        # A proxy from the environment would carry calls to this very machine somewhere else.
+        # A proxy from the environment would send calls to this very machine somewhere else.
         self._http = httpx.Client(
             transport=transport,
             timeout=_TIMEOUTS,

@@ -1,7 +1,5 @@
 """
-Lines of the log, with the request's id and without secrets.
-
-Lines of the log, with the request's id and without secrets: sentences for people, one JSON object a line for programs.
+Log lines, with the request's id and without secrets: sentences for people, one JSON object a line for programs.
 
 Nothing here logs a token or a password on purpose. What a library puts into an exception's text is not ours to say,
 so that every line is looked through before it is written, its traceback included.
@@ -66,7 +64,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s%(request)s: %(message)s"
 # Kubernetes gives it to every container ("Accessing the API from a Pod").
 _IN_POD = "KUBERNETES_SERVICE_HOST"
 
-# Libraries that tell of what is no news: that a start had nothing to migrate, and each call with its address.
+# Libraries that log what is no news: that a start had nothing to migrate, and each call with its address.
 _TALKATIVE = ("alembic", "httpx")
 
 _SECRETS = (

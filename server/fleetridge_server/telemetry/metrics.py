@@ -1,9 +1,8 @@
 """
-What one request cost, and the metrics of this server itself.
+Request statistics (time in the database, outcomes of reports), and the metrics of this server itself.
 
-What comes of the request in hand, noted by whoever does a part of it: time in the database, and what became of reports.
-
-The note belongs to the request's context, which goes along into the thread that does its work.
+The statistics are noted by whoever does a part of the request. They belong to its context, which goes along into the
+thread that does its work.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class OwnMetrics:
     Metrics of one server.
 
     Attributes:
-        registry: what they are told from.
+        registry: of the collectors.
     """
 
     def __init__(self) -> None:
@@ -207,7 +206,7 @@ class OwnMetrics:
         self._evaluations.observe(duration_s)
 
     def watch_pool(self, pool: Pool) -> None:
-        """Tell of the connections of a pool from now on."""
+        """Export the connections of a pool from now on."""
         assert isinstance(pool, QueuePool)  # noqa: S101 # as `db.database` makes it
         in_use = Gauge(
             "fleetridge_server_pool_connections_in_use",

@@ -69,7 +69,7 @@ _GPUS = (
     Column("gpu", align="left"),
 )
 
-# More names than fit in two or three lines tell nobody more.
+# More names than fit in two or three lines help nobody.
 _NAMED_GPUS = 8
 
 

@@ -203,7 +203,7 @@ def slow_since(own: SlowPlace | VerdictShown) -> str:
 
 
 def _is_said(fact: FactShown, beside: str) -> bool:
-    """Whether a sentence says a reading already, or there is nothing beside it that could be told."""
+    """Whether a sentence says a reading already, or there is nothing of the peers to set beside it."""
     return not fact.peers or (fact.own in beside and fact.peers in beside)
 
 
@@ -212,7 +212,7 @@ def _is_told(verdict: VerdictShown) -> bool:
 
 
 def _place(verdict: VerdictShown) -> PlaceShown | None:
-    """The node or rack that a gpu shares its loss with, where that is what is told of it first."""
+    """The node or rack that a gpu shares its loss with, where that is its first reason."""
     return verdict.reasons[0].place if verdict.reasons else None
 
 

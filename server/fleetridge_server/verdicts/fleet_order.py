@@ -1,14 +1,9 @@
 """
-A fleet in the order of an evaluation, worst first, by verdict or by some of its roofs.
-
-A fleet in the order of an evaluation, worst first, and what its gpus count for: numbers in columns, a blob each.
+The order of a fleet in an evaluation, worst first, and the values of its gpus in columns, a blob for each cohort.
 
 Pure. A hundred thousand gpus are 1.8 MB of order, made in a tenth of a second and opened in less; a page at any offset,
-or a filter, is a look into arrays.
-
-Gpus worst first by some of their roofs: losses over whole columns at once, for a list that a filter by roof asks for.
-
-Pure. Lists of a fleet's length, since a value object for each of a hundred thousand gpus takes ten times as long.
+or a filter, is a look into arrays. `worst_losses` and `ranked` order anew by some of the roofs, over whole columns at
+once, since a value object for each of a hundred thousand gpus takes ten times as long.
 """
 
 from __future__ import annotations

@@ -63,9 +63,8 @@ class VerdictRecord:
     Attributes:
         reason: code of the first reason.
         text: the sentence on the gpu.
-        accused: judged roofs in which it is accused and not excused.
         loss: largest over its judged roofs, by this evaluation's references; no part of the body.
-        body: JSON, see the head of this file.
+        body: JSON, see the docstring of this module.
     """
 
     gpu_id: str

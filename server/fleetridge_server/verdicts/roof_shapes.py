@@ -1,10 +1,9 @@
 """
-Shapes of roofs and ridges, and what the maker publishes beside them.
+Shapes of roofs and ridges in answers, and the maker's published figures beside them.
 
-Shapes of the answers, as programs read them and the API description states them.
-
-Frozen, finite numbers only, times in UTC with "Z". Units stand in the names; a null is a reading that does not exist.
-Fields may be added later, so that a reader should pass over those that it does not know.
+As programs read them and the API description states them: frozen, finite numbers only, times in UTC with "Z". Units
+stand in the names; a null is a reading that does not exist. Fields may be added later, so that a reader should pass
+over those that it does not know.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class SavedEvaluation:
 
 
 def digest_of(body: bytes) -> bytes:
-    """Digest by which a body is told from another one: a fraction of its text, and as telling."""
+    """Digest by which two bodies are compared: a fraction of their text, and as distinctive."""
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -1,9 +1,7 @@
 """
-A verdict in words, and the parts of it that answers show.
+A verdict in words: the sentence on a gpu; and the engine's reasons, limits, levels and roofs as they are shown.
 
-From the verdicts of the engine to the shapes that are stored and shown.
-
-Pure: an evaluation in, `GpuVerdict` for each of its gpus and one `EvaluationBody` out.
+Pure: the engine's values in, text and shapes of `verdicts.verdict_shapes` out.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ def _by_rates(
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
-    """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is told once."""
+    """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is shown once."""
     return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
 
 
@@ -160,7 +158,7 @@ def unit_of(roof: RoofKey) -> str:
 
 
 def band(limits: Limits) -> Band:
-    """A yardstick as it is shown."""
+    """Limits as they are shown."""
     return Band(
         n=limits.n,
         median=limits.median,

@@ -1,21 +1,14 @@
 """
-The series of evaluations of a device: what is due, the newest, and those that a wrong clock dated in the future.
+The series of evaluations of a device group: what is due, the newest evaluation, and those dated in the future.
 
-Which devices have something that no evaluation knows.
-
-Noted by the transaction that stores it, so that nothing is forgotten whichever server takes the report and whichever
-one evaluates. `take_due` deletes a note before the evaluation reads: whatever is stored later is noted anew.
-
-The series of evaluations of each device: what is newest in it, and which rows are its.
-
-It carries the current verdicts, their changes and the alerts. A historical evaluation, asked for as of a time of the
-past, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
-`verdicts.stored` reads them back for answers.
-
-What was said as of a time that has not come, by a server whose clock was ahead.
-
-It counts as said now, once it is clear that the clock of then was wrong and not the one of now: the clocks of the nodes
-tell. Nothing that was told is lost, and all stays in the order in which it was told.
+- Due: noted by the transaction that stores a report, so that nothing is forgotten whichever server takes the report and
+  whichever one evaluates. `take_due` deletes a note before the evaluation reads: what is stored later is noted anew.
+- Series: the current verdicts, their changes and the alerts belong to it. A historical evaluation, asked for as of a
+  past time, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
+  `verdicts.stored` reads them back for answers.
+- Dated in the future: made as of a time that has not come, by a server whose clock was ahead. They are redated to now
+  once the clocks of the nodes show that the clock of then was wrong and not the one of now; nothing is lost, and all
+  stays in its order.
 """
 
 from __future__ import annotations
@@ -55,7 +48,7 @@ class DeviceGroup(NamedTuple):
 
 
 def device_groups_of(session: Session, gpu_rows: Collection[int], node_rows: Collection[int]) -> set[DeviceGroup]:
-    """Populations of some gpus, and of the gpus of some nodes, by their rows."""
+    """Device groups of some gpus, and of the gpus of some nodes, by their rows."""
     query = select(Gpu.device_id, Gpu.simulated).where(or_(Gpu.id.in_(gpu_rows), Gpu.node_id.in_(node_rows))).distinct()
     return {DeviceGroup(*row) for row in session.connection().execute(query)}
 
@@ -86,7 +79,7 @@ def note_due(session: Session, device_groups: Collection[DeviceGroup], at: datet
 
 
 def take_due(session: Session, device_group: DeviceGroup) -> None:
-    """Delete the note on one population, before its reports are read."""
+    """Delete the note on one device group, before its reports are read."""
     session.execute(delete(EvaluationDue).where(_is(device_group)))
 
 
@@ -140,7 +133,7 @@ NO_SERIES = SeriesEnd(None, {})
 
 
 def of_device_group(table: type[StoredEvaluation | CurrentVerdict], device_group: DeviceGroup) -> ColumnElement[bool]:
-    """Rows of a table that are about one population."""
+    """Rows of a table that are about one device group."""
     return and_(table.device_id == device_group.device_id, table.simulated.is_(device_group.simulated))
 
 
@@ -180,7 +173,7 @@ def series_end(session: Session, device_group: DeviceGroup) -> SeriesEnd:
     return SeriesEnd(None if newest is None else newest.id, {row[0]: KnownVerdict(*row[1:]) for row in rows})
 
 
-# So many reports tell: they are of more nodes than have a clock that nobody looks after, and read in no time.
+# So many reports are enough: they are of more nodes than have a clock that nobody looks after, and read in no time.
 _WITNESSES = 1000
 
 
@@ -193,7 +186,7 @@ def is_behind(session: Session, now: datetime) -> bool:
     """
     Whether it is later than `now` by the clocks of the nodes: most reports that arrived later were sent later, too.
 
-    Where one does not say when it was sent, its place in time tells. Imports tell nothing; where they alone arrived
+    Where one does not say when it was sent, its ordering time decides. Imports say nothing; where they alone arrived
     later, it may be so. Where nothing did, nothing says so.
     """
     columns = Report.run_kind, func.coalesce(Report.sent_at, Report.ordered_at)

@@ -1,11 +1,9 @@
 """
-Evaluations read back: which one answers for a time, and what it says.
-
-Evaluations out of the database, as answers need them: the one that answers for a time, and what it says of gpus.
+Stored evaluations read back: the one that answers for a time, and what it says of gpus.
 
 Every number of an answer comes from one evaluation, which this finds. For now and until the next evaluation that is the
 newest; for an earlier time one that somebody had made as of it, else the last before, of which figures and order are
-kept and what it said of single gpus is not.
+kept and the verdicts on single gpus are not.
 """
 
 from __future__ import annotations
@@ -133,7 +131,7 @@ def evaluation_at(session: Session, device_id: int, span: Span, *, explicit: boo
     Args:
         session: to read in.
         device_id: of the device.
-        span: time and population.
+        span: time, and real or simulated gpus.
         explicit: whether the time was asked for; if not, the newest evaluation answers however old it is.
     """
     return evaluations_at(session, [device_id], span, explicit=explicit).get(device_id)

@@ -47,7 +47,7 @@ Words = tuple[Word, ...]
 
 @dataclass(frozen=True, slots=True)
 class DocstringParts:
-    """What a docstring tells: paragraphs, and a text for each field that it names."""
+    """What a docstring says: paragraphs, and a text for each field that it names."""
 
     paragraphs: tuple[str, ...]
     fields: Mapping[str, str]

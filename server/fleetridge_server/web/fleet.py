@@ -190,7 +190,7 @@ class FleetPage:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has ever been heard of this population."""
+        """Whether no gpu of this kind, real or simulated, was ever reported."""
         return not self.answer.gpus and not self.answer.nodes_never_reported
 
 

@@ -1,9 +1,7 @@
 """
-Forms and addresses: what a visitor asks for, and whether a form is ours.
+Forms and addresses of pages: parameters of a request, the visitor, and the proof that a page of ours sent a form.
 
-Forms that change something: who may send them, and the proof that it was a page of ours that did.
-
-A form carries a hash of a cookie that no other site can read. Whoever makes a browser send a form from elsewhere cannot
+A form holds a hash of a cookie that no other site can read. Whoever makes a browser send a form from elsewhere cannot
 know it.
 """
 

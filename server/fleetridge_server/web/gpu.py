@@ -46,8 +46,8 @@ class GpuPage:
     Attributes:
         said: one sentence.
         few_peers: note where there are too few gpus of its kind to compare it with.
-        points: of the newest measured report, `points_of` its id and `points_note` why there are none.
-        runs: newest of the history, of which there are `history_runs` here.
+        points: of the newest measured report, `points_report` its id and `points_note` why there are none.
+        runs_shown: how many of the history's runs, newest first, the page lists.
     """
 
     answer: GpuAnswer

@@ -38,7 +38,7 @@ def address(path: str, /, **parameters: _QueryValue) -> str:
 @dataclass(frozen=True, slots=True)
 class Links:
     """
-    Addresses within one population, as of one time.
+    Addresses for real or simulated gpus, as of one time.
 
     Attributes:
         simulated: whether the page is about made-up gpus.
@@ -82,7 +82,7 @@ class Links:
         return SIMULATED if self.simulated else None
 
     def of(self, path: str, /, **parameters: _QueryValue) -> str:
-        """An address within this population and time."""
+        """An address that keeps the kind of gpus and the time."""
         return address(path, **{"cluster": self.cluster, "as_of": self.as_of, **parameters})
 
 
@@ -115,7 +115,7 @@ class Frame:
 
     Attributes:
         title: of the page.
-        links: within its population and time.
+        links: that keep its kind of gpus and time.
         as_of: time that it shows.
         api: address of the same facts for programs.
         visitor: who looks.

@@ -11,7 +11,7 @@ from fleetridge.terminal_text import visible
 from fleetridge_server.engine.rule import FEWEST_PEERS
 from fleetridge_server.engine.state import STATES, State
 
-# One shape for each state, so that none is told by its colour alone.
+# One shape for each state, so that none is known by its colour alone.
 SIGNS: Mapping[State, str] = {
     "missing": "○",
     "unmeasured": "∅",

@@ -43,7 +43,7 @@ def history_svg(chart: HistoryChart, layout: Layout = Layout.WIDE) -> str:
     """
     Panels with a point for each run; the line between them breaks where runs are missing.
 
-    A lane on top says what the verdict was, numbered dashed verticals mark changes of settings, which are told below,
+    A lane on top says what the verdict was, numbered dashed verticals mark changes of settings, which are listed below,
     and a lane at the bottom has the runs that measured nothing.
     """
     moments = _moments(chart)

@@ -64,8 +64,8 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
     """
     Strips of deviations from the median, in per cent.
 
-    A dot for each gpu; above `charts.strip_marks.MOST_DOTS` gpus bars count them, and only those that stand out are
-    dots.
+    A dot for each gpu; of a crowd (`web.charts.strip_marks.is_crowd`) bars count them, and only those that stand out
+    are dots.
     """
     strips = [strip for strip in chart.strips if strip.count]
     if not strips:
