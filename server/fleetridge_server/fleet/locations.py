@@ -1,6 +1,4 @@
 """
-Where gpus are and were, how their newest reports ended, and by what they differ.
-
 Where gpus are, of which device they are, and how their newest reports ended: now, or as of an earlier time.
 
 What a gpu's row says holds for every time since the gpu's newest report. For an earlier time it is read from the
@@ -23,7 +21,6 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.evidence import FactorName
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.fleet.find import is_storable
 from fleetridge_server.verdicts.series import DeviceGroup
@@ -291,15 +288,6 @@ def _of_report_then(
         .correlate(Gpu)
         .scalar_subquery()
     )
-
-
-def levels_of_reports(session: Session, report_ids: Iterable[UUID], factor: FactorName) -> dict[UUID, str]:
-    """What some reports say of a factor, as people write it; "unknown" where they do not."""
-    found: dict[UUID, str] = {}
-    for chunk in in_chunks(list(set(report_ids))):
-        query = select(Report.id, getattr(Report, factor)).where(Report.id.in_(chunk))
-        found |= {report_id: level_name(reading) for report_id, reading in session.execute(query)}
-    return found
 
 
 def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: str) -> dict[str, str]:
