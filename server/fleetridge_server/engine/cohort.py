@@ -1,7 +1,5 @@
 """
-What an answer is about, and who may be compared with whom.
-
-Who may be compared with whom: the key of a cohort, and which roofs are judged at all.
+What an answer is about, and who may be compared with whom: the key of a cohort, and which roofs are judged at all.
 
 What a gpu counts for in a cohort says `engine.values`, what it is held against `engine.limits`.
 """
@@ -13,9 +11,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from fleetridge.judged import BEST_GEMM, JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.fast_dataclass import json_dataclass
-from fleetridge_server.engine.rule import BEST_KERNEL, JUDGED_KERNELS
+from fleetridge_server.engine.rule import JUDGED_KERNELS
 
 # Cluster of the simulator, whose made-up gpus never share a cohort, a count or a list with real ones.
 SIMULATED = "simulated"
@@ -108,12 +107,12 @@ class GpuValue:
 
 def is_judged(roof: RoofKey) -> bool:
     """Whether the roof is measured alike everywhere, so that a deviation says something about the gpu."""
-    return roof.level == "device" and roof.kernel in JUDGED_KERNELS[roof.kind]
+    return roof.level == JUDGED_LEVEL and roof.kernel in JUDGED_KERNELS[roof.kind]
 
 
 def is_best_pi(roof: RoofKey) -> bool:
     """Whether the roof is the best rate that a search found: shown beside pi, never compared."""
-    return roof.kind == "compute" and roof.kernel == BEST_KERNEL
+    return roof.kind == "compute" and roof.kernel == BEST_GEMM
 
 
 def cohort_order(cohort: Cohort) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import starmap
 from operator import attrgetter
@@ -31,15 +31,19 @@ from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_epoch, drift_of_epoch, drift_samples
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.rule import FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR, NEWEST_REPORTS, REMEMBERED_REPORTS
+from fleetridge_server.engine.rule import (
+    FAILURES_IN_A_ROW,
+    FLOOR_WHEN_UNKNOWN,
+    HIGHEST_FLOOR,
+    NEWEST_REPORTS,
+    REMEMBERED_REPORTS,
+)
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
+from fleetridge_server.verdicts.order import EPOCH, microseconds
 
 # Drift is worked out beside both, since the scale of the cohort is known only when all gpus are looked at: the usual
 # floor, at which a healthy gpu gives no alarm in a hundred runs, and the largest, for fleets noisier than that.
 DRIFT_FLOORS = (FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR)
-
-# Two failed attempts in a row leave a gpu unmeasured.
-_FAILURES_THAT_COUNT = 2
 
 
 @fast_dataclass
@@ -114,7 +118,7 @@ def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
 
 def _states_kept(reports: Sequence[JudgedReport]) -> set[str]:
     """Those that tell where a gpu is, and whether it is measured: the newest of each kind."""
-    tried = [report for report in reports if report.outcome != "skipped"][:_FAILURES_THAT_COUNT]
+    tried = [report for report in reports if report.outcome != "skipped"][:FAILURES_IN_A_ROW]
     kinds: tuple[Callable[[JudgedReport], bool], ...] = (
         lambda _report: True,
         lambda report: report.is_measured,
@@ -151,8 +155,6 @@ def _runs_kept(reports: Sequence[JudgedReport]) -> set[str]:
 # Raised with every change of what is kept or how; texts of another format are made anew.
 FORMAT = 3
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 
 _DRIFT = tuple(Drift.__dataclass_fields__)
 _TIMES_OF_DRIFT = tuple(_DRIFT.index(name) for name in ("onset", "first"))
@@ -192,7 +194,7 @@ def packed_history(history: GpuHistory) -> str:
     reports = [_packed_report(report, _place(settings, _setting_of(report))) for report in history.reports]
     drifts = [[[_place(roofs, roof), _packed_drift(own)] for roof, own in part.items()] for part in history.drifts]
     steps = [
-        [_place(roofs, roof), [[_packed_time(look.at), look.value, _place(epochs, look.epoch)] for look in own]]
+        [_place(roofs, roof), [[microseconds(look.at), look.value, _place(epochs, look.epoch)] for look in own]]
         for roof, own in history.steps.items()
     ]
     common = [
@@ -286,7 +288,7 @@ def _place(places: dict[Any, int], value: Any) -> int:  # noqa: ANN401 # whateve
 def _packed_report(report: JudgedReport, setting: int) -> list[Any]:
     return [
         report.report_id,
-        _packed_time(report.ordered_at),
+        microseconds(report.ordered_at),
         setting,
         report.node,
         report.rack,
@@ -298,7 +300,7 @@ def _packed_report(report: JudgedReport, setting: int) -> list[Any]:
 def _packed_drift(drift: Drift) -> list[Any]:
     row = list(_drift_of(drift))
     for place in _TIMES_OF_DRIFT:
-        row[place] = None if row[place] is None else _packed_time(row[place])
+        row[place] = None if row[place] is None else microseconds(row[place])
     return row
 
 
@@ -308,9 +310,5 @@ def _drift(row: list[Any]) -> Drift:
     return Drift(*row)
 
 
-def _packed_time(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _time(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+def _time(since_epoch_us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=since_epoch_us)

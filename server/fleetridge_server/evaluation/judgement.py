@@ -16,7 +16,7 @@ from functools import cached_property
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from fleetridge.peaks import published_beta, published_pi
+from fleetridge.judged import JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.db.tables import Device, Gpu
 from fleetridge_server.engine.cohort import Cohort, Span
@@ -25,6 +25,7 @@ from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.explanation import Explanation, explanations
 from fleetridge_server.engine.groups import level_name
+from fleetridge_server.engine.plausibility import published_peak
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.engine.state import Mark
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, floors
@@ -202,12 +203,8 @@ def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[
 
 
 def _published(name: str, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
-    peaks = {
-        roof: published_pi(name, roof.dtype) if roof.kind == "compute" else published_beta(name)
-        for roof in roofs
-        if roof.level == "device"
-    }
-    return {roof: peak.value for roof, peak in peaks.items() if peak is not None}
+    peaks = {roof: published_peak(roof.kind, roof.dtype, name) for roof in roofs if roof.level == JUDGED_LEVEL}
+    return {roof: peak for roof, peak in peaks.items() if peak is not None}
 
 
 # A second or two of work; for larger fleets somebody is asked to have it done once and stored.

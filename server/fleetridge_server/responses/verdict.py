@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from math import isnan
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from fleetridge.report import RoofKey
@@ -19,21 +19,12 @@ from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
+from fleetridge_server.fleet.reports import ReportReadings
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
 from fleetridge_server.verdicts.order import CohortColumn
 from fleetridge_server.verdicts.roof_shapes import Answer
+from fleetridge_server.verdicts.stored import EvaluationRef, VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
-
-
-class Readings(Protocol):
-    """What one report says of its roofs beside the values."""
-
-    @property
-    def readings(self) -> Mapping[RoofKey, Reading]:
-        """By roof."""
-
-    def cohort(self, roof: RoofKey) -> Cohort:
-        """Cohort of one of its roofs."""
 
 
 def newest_reports(verdict: GpuVerdict) -> list[UUID]:
@@ -42,7 +33,7 @@ def newest_reports(verdict: GpuVerdict) -> list[UUID]:
     return [UUID(report_id) for report_id in sorted(newest, key=lambda own: (newest[own], own), reverse=True)]
 
 
-def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, Readings]) -> GpuRoofs:
+def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, ReportReadings]) -> GpuRoofs:
     """
     What a gpu reaches by its verdict.
 
@@ -115,7 +106,7 @@ def cohort_values(
 
 
 def _compared(
-    gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, Readings]
+    gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, ReportReadings]
 ) -> Compared:
     roof = RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
     cohort, newest = Cohort(roof, own.conditions), own.runs[0]
@@ -161,39 +152,7 @@ class VerdictShown(Answer):
     slow_since_is_bound: bool = False
 
 
-class Evaluated(Protocol):
-    """An evaluation: as of when it judged, when it was made, and by which rules."""
-
-    @property
-    def as_of(self) -> datetime: ...  # noqa: D102 # said above
-
-    @property
-    def made_at(self) -> datetime | None: ...  # noqa: D102 # said above
-
-    @property
-    def rule_version(self) -> int: ...  # noqa: D102 # said above
-
-    @property
-    def has_verdicts(self) -> bool: ...  # noqa: D102 # whether numbers of single gpus are kept
-
-
-class SummaryOfGpu(Protocol):
-    """A verdict in a line."""
-
-    @property
-    def state(self) -> State: ...  # noqa: D102 # said above
-
-    @property
-    def last_state(self) -> State | None: ...  # noqa: D102 # said above
-
-    @property
-    def since(self) -> datetime: ...  # noqa: D102 # said above
-
-    @property
-    def loss(self) -> float | None: ...  # noqa: D102 # said above
-
-
-def evaluated_by(evaluation: Evaluated | None, *, device: str, asked: datetime | None) -> dict[str, Any]:
+def evaluated_by(evaluation: EvaluationRef | None, *, device: str, asked: datetime | None) -> dict[str, Any]:
     """
     Fields of an answer that say on which evaluation it rests.
 
@@ -228,7 +187,7 @@ def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
     )
 
 
-def state_shown(summary: SummaryOfGpu) -> VerdictShown:
+def state_shown(summary: VerdictSummary) -> VerdictShown:
     """What is known of a verdict whose numbers are no longer kept."""
     return VerdictShown(
         state=summary.state,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from fleetridge.judged import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
@@ -38,8 +39,8 @@ FaultName = Literal[
 
 CLUSTER = "simulated"
 
-PI = RoofKey("compute", "bfloat16", None, None, "burst", "device", "gemm_reference")
-BETA = RoofKey("memory", "uint8", None, None, "burst", "device", "read")
+PI = RoofKey("compute", "bfloat16", None, None, "burst", JUDGED_LEVEL, REFERENCE_GEMM)
+BETA = RoofKey("memory", "uint8", None, None, "burst", JUDGED_LEVEL, READ_STREAM)
 
 _CONDITIONS = Conditions(
     memory_bytes=141 * 1024**3,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
 from fleetridge.dtypes import dtype_named
+from fleetridge.judged import READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import (
     SCHEMA_VERSION,
     Agent,
@@ -235,7 +236,7 @@ def _gemm(ask: Ask, compute: Compute) -> GemmPoint:
 def _stream(reading: RoofReading) -> StreamPoint:
     return StreamPoint(
         kind="stream",
-        kernel="read",
+        kernel=READ_STREAM,
         dtype="float32",
         bytes=_BUFFER_BYTES,
         ms=round(_BUFFER_BYTES / (reading.value * _GIGA) * _S_IN_MS, 6),
@@ -257,7 +258,7 @@ def _roof(point: GemmPoint | StreamPoint, reading: RoofReading, place: int) -> R
         out_dtype=None if gemm is None else gemm.out_dtype,
         fast_accumulation=None if gemm is None else gemm.fast_accumulation,
         regime=point.regime,
-        kernel="read" if gemm is None else "gemm_reference",
+        kernel=READ_STREAM if gemm is None else REFERENCE_GEMM,
         value=value,
         unit="GB/s" if gemm is None else "TFLOP/s",
         ci_low=value * (1 - _CI_PART),

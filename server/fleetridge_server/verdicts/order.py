@@ -46,12 +46,12 @@ _SEVERITIES = bytes(
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def microseconds(at: datetime) -> int:
-    """A time as `OrderedGpu` has it."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    """A time as orders and histories are packed with: since `EPOCH`."""
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def severity(state: State, last_state: State | None) -> int:
