@@ -1,13 +1,9 @@
 """
 What a server does beside answering: tasks in threads, and processes that work for it and are gone with it.
 
-Processes that work for a server: each talks with it over a socket, its standard input, and is gone with it.
-
-Signals that end a server are kept from them; it ends them when they have done what it has in hand.
-
-What a server does beside answering: tasks that take their turn again and again, each in a thread of its own.
-
-A task that meets trouble with the database waits and goes on; nothing that it meets ends its thread.
+A process talks with the server over a socket, its standard input. Signals that end a server are kept from it; the
+server ends it when it has done what it has in hand. A task that meets trouble with the database waits and goes on;
+nothing that it meets ends its thread.
 """
 
 from __future__ import annotations
@@ -57,11 +53,7 @@ class ChildProcess:
 
 def start_child(program: Sequence[str], first: Any) -> ChildProcess:  # noqa: ANN401 # whatever its program takes
     """
-    Start a process.
-
-    Args:
-        program: command that runs it.
-        first: what it has to know first.
+    Start a process, and send it what it has to know first.
 
     Raises:
         OSError: there is no such program, or no room for a process.

@@ -1,7 +1,5 @@
 """
-Problems: what was wrong with a request, in one shape, with the field it is in.
-
-Errors as callers see them: one shape for all, RFC 9457 problem details.
+Problems: what was wrong with a request, in one shape for all (RFC 9457 problem details), with the field it is in.
 
     {"status": 422, "code": "invalid_report", "title": "…", "detail": "what, and the remedy",
      "errors": [{"field": "points[3].ms", "problem": "…"}], "request_id": "…"}

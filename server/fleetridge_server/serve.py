@@ -74,11 +74,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
 
 def require_safe_host(settings: Settings, *, has_token: bool) -> None:
     """
-    Refuse to open the server to a network unasked.
-
-    Args:
-        settings: where to listen.
-        has_token: whether there is, or ever was, a token, so that every call needs one.
+    Refuse to open the server to a network unasked, where calls need no token as there never was one.
 
     Raises:
         ListenError: others could reach it, and nothing asks who they are.

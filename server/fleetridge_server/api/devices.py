@@ -50,15 +50,7 @@ from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at, ver
 def counted_devices(
     session: Session, span: Span, cluster: str | None, *, asked: bool
 ) -> tuple[list[DeviceCount], dict[int, EvaluationRef]]:
-    """
-    Devices that have gpus in a cluster (None for any), sorted by name, and the evaluations that answer for them.
-
-    Args:
-        session: to read in.
-        span: time and population.
-        cluster: only there.
-        asked: whether the time was asked for.
-    """
+    """Devices that have gpus in a cluster (None for any), sorted by name, and the evaluations that answer for them."""
     if asked:
         counts = device_counts(session, span, Where(cluster))
         found = {count.device.id: evaluation_for(session, count.device.id, span, explicit=True) for count in counts}
@@ -188,13 +180,7 @@ class RidgeRead:
 
 def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool = False) -> RidgeRead:
     """
-    The answer with what it was made from.
-
-    Args:
-        database: to read from.
-        name: of the device.
-        query: what is asked for.
-        drawn: whether charts will be drawn.
+    The answer with what it was made from, for charts where they will be drawn.
 
     Raises:
         ProblemError: 404, there is no such device; 422, the position is of another list.

@@ -45,13 +45,7 @@ class Caller:
     node: str | None = None
 
     def may_write_about(self, cluster: str | None, node: str | None) -> bool:
-        """
-        Whether it may store something about a place.
-
-        Args:
-            cluster: None is the whole fleet, which only an unbound caller may write about.
-            node: None is the whole cluster, likewise.
-        """
+        """Whether it may store something about a node, a whole cluster (no node) or the whole fleet (neither)."""
         return self.cluster in (None, cluster) and self.node in (None, node)
 
     @property

@@ -1,9 +1,8 @@
 """
 Tokens that were shown lately, and when each was last used, so that few requests ask the database.
 
-Tokens as this process knows them: asked of the database anew every other second, so that an end is heard of everywhere.
-
-A token that is revoked is refused by every server FRESH_S later at most, and by none before the change is committed.
+The database is asked anew every other second: a token that is revoked is refused by every server FRESH_S later at most,
+and by none before the change is committed.
 """
 
 from __future__ import annotations
@@ -46,13 +45,7 @@ class KnownToken:
 
 @final
 class KnownTokens:
-    """
-    Tokens of one database.
-
-    Args:
-        database: where they are.
-        now_s: monotonic clock.
-    """
+    """Tokens of one database."""
 
     def __init__(self, database: Database, now_s: Callable[[], float]) -> None:
         self._database = database
@@ -146,13 +139,7 @@ WRITTEN_EVERY_S = 60.0
 
 @final
 class TokenUsage:
-    """
-    Last uses that are not written yet.
-
-    Args:
-        database: where to write them.
-        writers: limits who may write at a time.
-    """
+    """Last uses that are not written yet; `writers` limits who may write at a time."""
 
     def __init__(self, database: Database, writers: CapacityLimiter) -> None:
         self._database = database

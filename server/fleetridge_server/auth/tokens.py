@@ -1,13 +1,9 @@
 """
 Tokens and the sessions that are opened with them: their texts, cookies and rows.
 
-The text of a token: how it is made, told from any other text, and turned into what is stored.
-
-    flr_ + 43 characters of 256 random bits + 6 characters of checksum
-
-The characters are digits and letters, so that a double click takes the whole and a URL needs no escapes. The prefix and
-the checksum let secret scanners find a token that leaked, and tell a mistyped token from an unknown one without asking
-the database.
+A token's text is flr_ + 43 characters of 256 random bits + 6 characters of checksum: digits and letters, so that a
+double click takes the whole and a URL needs no escapes. Prefix and checksum let secret scanners find a token that
+leaked, and tell a mistyped one from an unknown one without asking the database.
 """
 
 from __future__ import annotations

@@ -53,13 +53,7 @@ class Failure:
 
 
 def failure_of(error: Exception, database_url: str | None) -> Failure | None:
-    """
-    What an error means to whoever gave a command; None where it is a fault of our own.
-
-    Args:
-        error: that ended it.
-        database_url: that it worked with, as far as it is known.
-    """
+    """What an error means to whoever gave a command (on a database, if known); None where it is a fault of our own."""
     if isinstance(error, _MISUSES):
         return Failure(str(error), is_misuse=True)
     if isinstance(error, _FAILURES):

@@ -40,14 +40,7 @@ def add_inventory(
     database: argparse.ArgumentParser,
     cluster: Callable[[str], str],
 ) -> None:
-    """
-    Add the command to those of `fleetridge-server`.
-
-    Args:
-        commands: of the program.
-        database: options that name the database.
-        cluster: checks the name of one.
-    """
+    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
     parser = commands.add_parser(
         "inventory",
         parents=[database],

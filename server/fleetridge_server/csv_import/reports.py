@@ -1,15 +1,9 @@
 """
-Reports out of the CSV files of the reference script.
+Measurements from elsewhere, as rows of a CSV file: the reference script's, or one with the same columns.
 
-Lines of a CSV file as measurements.
-
-Pure: text in, rows out. How a line is taken apart is `lines`'s.
-
-Measurements from elsewhere, as rows of a CSV file.
-
-Each row becomes a report of kind `import` with regime `unspecified` and no kernel: it is compared with rows of its
-like only. Its id is made of its content, so that a row counts once however often it is repeated or imported. Columns
-that we do not know are kept in the report under `imported_columns`.
+Each row becomes a report of kind `import` with regime `unspecified` and no kernel: it is compared with rows of its like
+only. Its id is made of its content, so that a row counts once however often it is repeated or imported. Columns that we
+do not know are kept in the report under `imported_columns`.
 """
 
 from __future__ import annotations
@@ -82,10 +76,7 @@ class Import:
 
     def run(self, lines: Iterable[str]) -> None:
         """
-        Store the measurements of a CSV text, one transaction per batch.
-
-        Args:
-            lines: of the text, the header first.
+        Store the measurements of a CSV text (its lines, the header first), one transaction per batch.
 
         Raises:
             HeaderError: before anything is stored.

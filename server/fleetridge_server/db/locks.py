@@ -1,10 +1,8 @@
 """
 Who is alone: one server for each SQLite file, one evaluating server for each database.
 
-One evaluator at a time, however many servers share a database.
-
-On PostgreSQL the lock belongs to a connection and ends with it, so that another server takes over as soon as its
-holder is gone. On SQLite one server has the file to itself (`db.locks`).
+On PostgreSQL the lock belongs to a connection and ends with it, so that another server takes over as soon as its holder
+is gone. On SQLite one server has the file to itself.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
 """
 Many rows in few statements: insert, update, replace, lock.
 
-Many rows into one table in few statements, for rows that arrive with every report.
-
-SQLAlchemy prepares each row of an insert by itself, which takes longer than storing it. Here the rows of a call travel
-together: on SQLite as one list of values, on PostgreSQL as one JSON text that becomes rows there. Types are still the
-columns' own.
-
-Many rows of one table, written without what SQLAlchemy does anew for each of them.
-
-For tables that an evaluation rewrites as a whole, replacing rows with packed bodies, which `rows` would have to
-spell out as JSON for PostgreSQL: of the time that a row takes, two thirds were for gathering its
-parameters by name, and for writing the same few times out again and again.
+SQLAlchemy prepares each row of an insert by itself, which takes longer than storing it. Here rows that arrive with
+reports travel together: on SQLite as one list of values, on PostgreSQL as one JSON text that becomes rows there. Types
+are still the columns' own. Rows that an evaluation replaces as a whole, with packed bodies, go by `write_rows`: of the
+time that such a row takes, two thirds were for gathering its parameters by name, and for writing the same few times out
+again and again.
 """
 
 from __future__ import annotations
@@ -85,15 +79,7 @@ _Write = Callable[[Any], Any]
 
 
 def insert_rows(session: Session, table: Table, rows: Sequence[Row], *, ignoring: bool = False) -> int:
-    """
-    Insert rows, all with the same columns, and say how many were.
-
-    Args:
-        session: of the transaction.
-        table: where to.
-        rows: values by column.
-        ignoring: leave rows alone whose key is taken.
-    """
+    """Insert rows, all with the same columns; how many were, as `ignoring` leaves out those whose key is taken."""
     if not rows:
         return 0
     connection = session.connection()
@@ -219,15 +205,7 @@ def _hexadecimal(value: bytes | None) -> str | None:
 
 
 def write_rows(session: Session, table: Table, statement: Insert, rows: Sequence[Row]) -> None:
-    """
-    Execute an insert, which may replace, for each of some rows.
-
-    Args:
-        session: to write in.
-        table: which has no defaults but those of the database.
-        statement: on the table, without values.
-        rows: all with the same columns.
-    """
+    """Execute an insert without values, which may replace, for each of some rows, all with the same columns."""
     if not rows:
         return
     connection = session.connection()

@@ -1,10 +1,8 @@
 """
-The schema: all tables, whether a database has them as this version needs them, and may its user use them.
-
 The schema: where its migrations lie, how they are applied, and whether a database has the one that this server needs.
 
-Several servers may start at once on one database: they migrate one after the other, and all but the first find
-nothing left to do.
+Several servers may start at once on one database: they migrate one after the other, and all but the first find nothing
+left to do.
 """
 
 from __future__ import annotations
@@ -213,10 +211,7 @@ def check_revision(engine: Engine) -> None:
 
 def refuse_unreleased(tables: Iterable[str]) -> None:
     """
-    Refuse a database that was made before the first release.
-
-    Args:
-        tables: names of those that it has.
+    Refuse a database that was made before the first release, by the names of its tables.
 
     Raises:
         SchemaError: it was.

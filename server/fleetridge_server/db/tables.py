@@ -1,8 +1,6 @@
 """
 Tables of reports, gpus, nodes and devices.
 
-The tables.
-
 Few and plain, the same on SQLite and PostgreSQL. There are no relationships: queries say which rows they join. A null
 is a value of its own wherever rows are grouped by a column that may be null.
 

@@ -1,9 +1,8 @@
 """
 What stands between the server and its database, in words with a remedy.
 
-The file of a SQLite database while it is open: whether it is still the one at its path, and may be written.
-
-SQLite goes on reading and writing a file that was deleted or replaced, and all that is stored there is lost.
+SQLite goes on reading and writing a file that was deleted or replaced, and all that is stored there is lost: so it is
+watched whether the file is still the one at its path, and may be written.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """
-What a report says as the rule takes it, and whom two nodes claim at once.
+What a report says as the rule takes it, without what no verdict needs, and whom two nodes claim at once.
 
-What the engine is told: reports, typed and without what no verdict needs.
-
-Filled from the database's summaries by two statements, one for reports and one for their roofs.
-
-One identity, two nodes: what to do where two hosts report the same gpu at the same time.
-
-Cloned machines and badly virtualised devices share identities. Nobody knows then which of the two was measured, so that
-neither report says anything of the gpu. A gpu that another node reports later has moved, and keeps its history.
+Cloned machines and badly virtualised devices share identities. Where two hosts report the same gpu at the same time,
+nobody knows which was measured, so that neither report says anything of the gpu. A gpu that another node reports later
+has moved, and keeps its history.
 """
 
 from __future__ import annotations
@@ -153,21 +148,15 @@ class Claim(Generic[_Id]):
 
 
 def conflicts(claims: Sequence[Claim[_Id]]) -> dict[_Id, datetime]:
-    """
-    Reports within an hour of which another node claims the gpu too, each with the time from which on that is known.
-
-    Args:
-        claims: on one gpu, oldest first.
-    """
+    """Of claims on one gpu, oldest first: reports within an hour of which another node claims it, and from when on."""
     return _near_another(claims[::-1]) | _near_another(claims)
 
 
 def with_conflicts(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
     """
-    The same reports, with `conflict` set on those within an hour of which another node reports the gpu too.
+    Reports of one gpu in order of time, with `conflict` set within an hour of which another node reports it too.
 
-    Args:
-        reports: of one gpu, in the order of their times, up or down. Reports of no node conflict with none.
+    Reports of no node conflict with none.
     """
     nodes = {report.node for report in reports if report.node is not None}
     if len(nodes) < 2:  # noqa: PLR2004 # it takes two

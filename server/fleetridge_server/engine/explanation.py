@@ -1,9 +1,8 @@
 """
 Since when a gpu is slow, and why: reasons ranked, causes shared by a node or a rack.
 
-Since when a gpu has been slow in a roof, told from its runs: not from when somebody looked.
-
-All runs are held against today's yardstick, as for the accusation itself, so that no earlier evaluation matters.
+"Since when" is told from its runs, not from when somebody looked. All runs are held against today's limits, as for the
+accusation itself, so that no earlier evaluation matters.
 """
 
 from __future__ import annotations
@@ -74,13 +73,7 @@ class Onset:
 
 
 def onset(verdict: Verdict, drift: Drift | None = None) -> Onset | None:
-    """
-    Since when a gpu has been slow; None where none of its runs lies beyond the limit.
-
-    Args:
-        verdict: on one roof.
-        drift: of the gpu in this roof, which looks further back than the runs do.
-    """
+    """Since when a gpu has been slow in a roof, by its runs and its drift; None where no run is beyond the limit."""
     stick, runs = verdict.yardstick, verdict.member.runs
     beyond = [stick.has_verdict and stick.is_beyond(run.value) for run in runs]
     if not any(beyond):
@@ -175,13 +168,7 @@ class RankedReason(NamedTuple):
 def explanations(
     evaluation: Evaluation, drifts: Mapping[str, Mapping[RoofKey, Drift]] | None = None
 ) -> dict[str, list[Explanation]]:
-    """
-    Reasons for every accused gpu, by id; its verdicts in the order of its state, then links.
-
-    Args:
-        evaluation: of one device.
-        drifts: that it was made with.
-    """
+    """Reasons for every accused gpu, by id; its verdicts in the order of its state, then links."""
     surroundings = _Surroundings(evaluation, drifts or {})
     return {gpu_id: found for gpu_id in evaluation.verdicts if (found := surroundings.explained(gpu_id))}
 

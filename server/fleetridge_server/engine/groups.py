@@ -1,21 +1,15 @@
 """
 Groups within a cohort: settings that make a difference, half-slow groups, and two products under one name.
 
-Levels half of whose gpus are slow.
+A fleet half upgraded to a slower driver has two medians. Against one median between them every fault hides in the
+spread; against the own level's it shows, and the step is one notice instead of n accusations.
 
 Of four gpus on one driver two may be faulty, and the median then lies between the heaps: nobody is accused. Where the
 whole cohort shows that like gpus lie close together, a slower half that is set apart is a minority of the cohort, and
 what is left of its level shows what the level can do: faults make silicon slower, never faster.
 
-One name, two products: values that fall into two heaps of like size.
-
-Half of a cohort cannot be called broken by the other half. Where neither driver nor limit nor firmware tells the heaps
-apart, the name stands for two products or two settings, and people are told so once.
-
-Groups within a cohort that a setting or a library makes faster or slower as a whole.
-
-A fleet half upgraded to a slower driver has two medians. Against one median between them every fault hides in the
-spread; against the own level's it shows, and the step is one notice instead of n accusations.
+Half of a cohort cannot be called broken by the other half. Where neither driver nor limit nor firmware tells two heaps
+of like size apart, the name stands for two products or settings, and people are told so once.
 """
 
 from __future__ import annotations

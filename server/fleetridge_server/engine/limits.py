@@ -125,13 +125,7 @@ class JudgedCohort:
 
 
 def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
-    """
-    Yardsticks of a cohort.
-
-    Args:
-        cohort: its key.
-        members: all of it, those not measured lately included.
-    """
+    """What the gpus of a cohort are held against; `members` are all of it, those not measured lately included."""
     floor = scale_floor(values_of(member.runs[:NEWEST_REPORTS]) for member in members if member.in_window)
     if not any(member.in_window for member in members):
         return JudgedCohort(cohort, (_of_the_past(members, floor),), ())

@@ -1,13 +1,8 @@
 """
 Nodes and racks: slow ones, missing ones, and what the slowest gpu costs a job.
 
-Nodes and racks: which are slow as a whole, and which gpus are not there.
-
-Power, cooling and settings belong to a node. Where all its gpus are slow together the node is named, once.
-
-What slow gpus cost a job that waits for all of its gpus.
-
-A synchronous job runs at the pace of its slowest gpu: with n gpus of rates r it gets n·min(r) of the sum of r.
+Power, cooling and settings belong to a node. Where all its gpus are slow together the node is named, once. A
+synchronous job runs at the pace of its slowest gpu: with n gpus of rates r it gets n·min(r) of the sum of r.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """
 What is said of a device or a cohort as a whole: upgrades, drift of the fleet, below the datasheet.
 
-What the gpus of a cohort share of their drift.
-
 A hot summer or a new library that nobody recorded makes a whole fleet slower, and where machines wander by some per
 cent from week to week all of them do. A gpu drifted by itself only where it lost more than its peers did.
 """

@@ -96,11 +96,8 @@ _FLOP_PER_CLOCK: Mapping[str, Mapping[str, int]] = {
 
 def flop_per_clock(architecture: str | None, dtype: str) -> int | None:
     """
-    Most FLOP of one multiprocessor in one cycle; None where it is not known.
-
-    Args:
-        architecture: such as `sm_90` or `gfx942`; ROCm's features after a colon (`gfx90a:sramecc+`) do not matter.
-        dtype: in the words of a roof.
+    Most FLOP of one multiprocessor in one cycle; None where it is not known. ROCm's features (`gfx90a:…`) do not
+    matter.
     """
     if architecture is None:
         return None

@@ -1,6 +1,4 @@
 """
-Why a gpu is slow: its readings beside those of its peers.
-
 Why a gpu is slow, as far as its readings beside its peers' say; first what explains most.
 
 Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on

@@ -234,13 +234,7 @@ _PARTICIPLES: frozenset[ReasonCode] = frozenset({"thermal", "power_brake"})
 
 
 def shared_cause(place: PlaceWord, gpus: Sequence[Sequence[Reason]]) -> SharedCause | None:
-    """
-    The first cause, in the order in which causes are told, that more than half of the gpus show; None where none is.
-
-    Args:
-        place: what they are all of.
-        gpus: causes that each shows, worst gpu first.
-    """
+    """The first cause, in the order of telling, that over half of the gpus (worst first) of a place show."""
     counts = Counter(code for own in gpus for code in {shown.code for shown in own})
     common = [code for code, count in counts.items() if count > SHARED_CAUSE_PART * len(gpus)]
     if not common:

@@ -1,14 +1,8 @@
 """
-Ridges of gpus and of cohorts, and the workloads that they place.
+Ridges of gpus and of cohorts, each roof beside what it is held against, and the workloads that they place.
 
-The ridge of every gpu of a device: its pi over its beta, each beside what it is held against.
-
-Pure: what an evaluation says in, ridges out.
-
-Workloads on the roofs of every gpu of a group: what a typical one reaches, and what the slowest does.
-
-Pure. Each gpu has its own ridge, so that a workload is placed on each; medians of roofs would hide that the gpu with
-the slowest memory need not be the one with the slowest arithmetic.
+Each gpu has its own ridge, so that a workload is placed on each; medians of roofs would hide that the gpu with the
+slowest memory need not be the one with the slowest arithmetic.
 """
 
 from __future__ import annotations
@@ -141,14 +135,7 @@ class Filter:
 
 
 def gpu_roofs(gpu_id: str, judged: Iterable[Compared], others: Iterable[GpuValue] = ()) -> GpuRoofs:
-    """
-    What one gpu reaches.
-
-    Args:
-        gpu_id: of the gpu.
-        judged: its judged values, in any order.
-        others: its roofs that are only shown.
-    """
+    """What one gpu reaches: its judged values, in any order, and its roofs that are only shown."""
     compared = sorted(judged, key=lambda own: cohort_order(own.own.cohort))
     shown = sorted(others, key=lambda own: cohort_order(own.cohort))
     bandwidths = tuple(own for own in compared if own.own.cohort.roof.kind == "memory")
@@ -225,13 +212,7 @@ def too_few(peers: int) -> str | None:
 def best_betas(
     pi: Cohort, values: Mapping[Cohort, Mapping[_Gpu, float]]
 ) -> Callable[[_Gpu], tuple[Cohort, float] | None]:
-    """
-    Function from a gpu to its bandwidth that goes best with its rate in a cohort (`misfit`), and whose it is.
-
-    Args:
-        pi: the cohort.
-        values: of all judged bandwidths; rates among them are passed over.
-    """
+    """Function from a gpu to its bandwidth that goes best with its rate in a cohort (`misfit`), and whose it is."""
     fits = {beta: fit for beta in values if beta.roof.kind == "memory" and (fit := misfit(pi, beta)) is not None}
     ranked = [[(beta, values[beta]) for beta in fits if fits[beta] == fit] for fit in sorted(set(fits.values()))]
 
@@ -310,12 +291,9 @@ class Tokens:
 
 def ridges_by_cohort(values: CohortValues, gpus: Mapping[int, str], only: Filter) -> dict[Cohort, list[RoofPair]]:
     """
-    Gpus of every cohort of rates that have both roofs.
+    Gpus (ids, by number) of every cohort of rates that have both roofs; `only` says which rates.
 
-    Args:
-        values: of a device's gpus, in the roofs that are placed on and in all judged bandwidths.
-        gpus: to place on: ids, by number.
-        only: rates to place on.
+    `values` has all judged bandwidths beside these rates.
     """
     found: dict[Cohort, list[RoofPair]] = defaultdict(list)
     for cohort, own in values.items():
@@ -348,15 +326,7 @@ def workload_spread(workload: Workload, gpus: Sequence[RoofPair]) -> RateSpread:
 
 
 def token_spread(t_star: Callable[[float], float | None], gpus: Sequence[RoofPair]) -> Tokens:
-    """
-    T* over a group's gpus.
-
-    T* grows with the ridge, so that its quantiles are T* at the quantiles of the ridge.
-
-    Args:
-        t_star: tokens from a ridge.
-        gpus: at least one.
-    """
+    """T* over a group of at least one gpu. It grows with the ridge: its quantiles are T* at those of the ridge."""
     ridges = distribution(gpu.ridge for gpu in gpus)
     return Tokens(
         typical=t_star(ridges.median),

@@ -1,14 +1,9 @@
 """
-The state of a gpu, with what people have decided of it.
+The state of a gpu, with what people have decided of it: the first that holds, over all its judged roofs.
 
-What people decided about an accusation, and how long it holds.
-
-A mark changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than it was when
-it was marked is accused again, for that is another fault.
-
-One state for each gpu: the first that holds, over all its judged roofs.
-
-No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before.
+No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before. A
+mark changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than it was when it
+was marked is accused again, for that is another fault.
 """
 
 from __future__ import annotations

@@ -1,17 +1,8 @@
 """
-Statistics: medians and quantiles, robust scales, p-values of two tails.
+Statistics of like gpus: medians and quantiles, robust scales, p-values of two tails.
 
-Order statistics of small and large groups of gpus.
-
-Pure: imports nothing of the application, so that every figure of an answer can be checked by hand or by another tool.
-
-How far the values of like gpus lie apart, and how far runs of one gpu do.
-
-Robust: up to half of the values may be anything. All figures can be recomputed with a pocket calculator.
-
-Tail probabilities of the normal and of Student's t distribution.
-
-Written here because a server should not need a numerics library for two functions.
+Imports nothing of the application, and no numerics library for two tail functions: every figure can be recomputed with
+a pocket calculator. Scales are robust: up to half of the values may be anything.
 """
 
 from __future__ import annotations

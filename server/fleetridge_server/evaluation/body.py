@@ -116,13 +116,7 @@ MOST_NAMED = 100
 def slow_places(
     places: Sequence[SlowTogether], explained: Mapping[str, Sequence[Explanation]]
 ) -> tuple[SlowPlace, ...]:
-    """
-    Places in each roof in which they are slow.
-
-    Args:
-        places: worst first.
-        explained: reasons of all accused gpus, by id.
-    """
+    """Places (worst first) in each roof in which they are slow, with the reasons of all accused gpus, by id."""
     causes = shared_causes(explained)
     roofs: dict[NodeName | RackName, list[RoofName]] = defaultdict(list)
     for slow in places:
@@ -172,15 +166,7 @@ def evaluation_body(
     explained: _Explained | None = None,
     figures: FleetFigures | None = None,
 ) -> EvaluationBody:
-    """
-    What an evaluation says of the device, its cohorts, nodes and racks.
-
-    Args:
-        evaluation: of the device.
-        upgrades: with which it was made (`Fleet.upgrades`).
-        explained: `explanation.explanations` of it.
-        figures: `figures.evaluated_figures` of it.
-    """
+    """What an evaluation says of the device, its cohorts, nodes and racks."""
     counts = Counter(state.state for state in evaluation.states.values())
     verdicts = [verdict for own in evaluation.verdicts.values() for verdict in own]
     there = [

@@ -30,14 +30,9 @@ def evaluated_figures(
     evaluation: Evaluation, device_name: str, there: Sequence[ClusterGpus] | None = None
 ) -> FleetFigures:
     """
-    The figures that an evaluation stores.
+    The figures that an evaluation stores; those by cluster where it is known which gpus are there now.
 
     A cohort that nobody was measured in lately is described by the values that there are.
-
-    Args:
-        evaluation: of the device.
-        device_name: canonical, by which published peaks are found.
-        there: where its gpus are now; None for an evaluation of the past.
     """
     cohorts = {cohort: evaluation.cohorts[cohort] for cohort in evaluation.cohorts if is_judged(cohort.roof)}
     counted = {

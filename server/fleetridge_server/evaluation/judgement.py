@@ -104,12 +104,7 @@ class Judgement:
         return (self.recorder.record(gpu_id) for gpu_id in sorted(self.evaluation.states))
 
     def order(self, losses: Mapping[str, float | None]) -> FleetOrder:
-        """
-        The gpus that ever reported, worst first.
-
-        Args:
-            losses: largest of each gpu, as its record says.
-        """
+        """The gpus that ever reported, worst first, by the largest loss that the record of each says."""
         newest = self._newest_runs()
         return fleet_order(
             (
@@ -162,16 +157,7 @@ def judged(
     schedule: timedelta | None = None,
     there: Sequence[ClusterGpus] | None = None,
 ) -> Judgement:
-    """
-    Judge the gpus of one device by what was reported up to a time.
-
-    Args:
-        session: to read with; of one state of the data.
-        population: of which device.
-        as_of: the time.
-        schedule: how often each gpu should be measured.
-        there: where its gpus are now; None for a time of the past.
-    """
+    """Judge the gpus of one device by what was reported up to a time; `there` is where they are, if that is now."""
     known = histories(session, population, as_of)
     marks = marks_by_engine(session, simulated=population.simulated, as_of=as_of)
     reports = [report for history in known.values() for report in history.reports]
@@ -213,16 +199,10 @@ MOST_GPUS_AT_ONCE = 5000
 
 def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bool) -> EvaluationRef | None:
     """
-    The evaluation that answers for a time.
+    The evaluation that answers for a time; for now (not `explicit`) only a stored one.
 
     A stored one of which everything is kept; else, of a fleet that is small enough, one that is made for the answer;
     else a stored one of which figures, order and states are kept; None where there is none.
-
-    Args:
-        session: to read in.
-        device_id: of the device.
-        span: time and population.
-        explicit: whether the time was asked for; for now only a stored evaluation answers.
     """
     found = evaluation_at(session, device_id, span, explicit=explicit)
     if not explicit or (found is not None and found.has_verdicts):

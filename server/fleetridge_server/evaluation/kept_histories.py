@@ -45,12 +45,9 @@ def due_gpus(session: Session, population: DeviceGroup) -> list[int]:
 
 def refresh_histories(session: Session, population: DeviceGroup, gpu_rows: Sequence[int]) -> int:
     """
-    Bring the histories of some gpus up to date, in a transaction of the caller's; how many were.
+    Bring the histories of at most GPUS_AT_ONCE gpus up to date, in a transaction of the caller's; how many were.
 
-    Args:
-        session: to write in.
-        population: gpus that are of another one by now are left to it.
-        gpu_rows: at most GPUS_AT_ONCE; those that somebody else did meanwhile are left alone.
+    Those that somebody else did meanwhile, and gpus that are of another device by now, are left alone.
     """
     chosen = select(Gpu.id, Gpu.identity, Gpu.device_id).where(Gpu.id.in_(gpu_rows), _is_due())
     found = session.execute(chosen.order_by(Gpu.id).with_for_update())

@@ -87,14 +87,7 @@ class BrokenOffError(RuntimeError):
 
 @final
 class EvaluationProcess:
-    """
-    Has devices evaluated by a process of its own, one after the other.
-
-    Args:
-        database_url: of what is evaluated.
-        database: the same, as this process has it open.
-        measured_every: how often each gpu should be measured; None where nobody says.
-    """
+    """Has devices evaluated by a process of its own, one after the other."""
 
     def __init__(self, database_url: str, database: Database, measured_every: timedelta | None) -> None:
         self._start = Start(database_url, database.data_file, measured_every, is_logged_as_json())

@@ -40,16 +40,7 @@ class MeasuredShare:
 
 
 def measured_share(session: Session, span: Span, cluster: str | None, since: datetime, most: int) -> MeasuredShare:
-    """
-    Share of a population that has a valid report since a time.
-
-    Args:
-        session: to read in.
-        span: population; what is newer than its `as_of` does not count.
-        cluster: only gpus that are there now.
-        since: from when on.
-        most: how many of the others to name.
-    """
+    """Share of gpus (now in a cluster) that have a valid report from `since` on; names `most` of the others."""
     last = _last_measured(span)
     there: list[ColumnElement[bool]] = [
         Gpu.simulated.is_(span.simulated),
@@ -75,17 +66,7 @@ def measured_share(session: Session, span: Span, cluster: str | None, since: dat
 def measured_now(
     session: Session, gpus: int, cluster: str | None, since: datetime, most: int, *, simulated: bool
 ) -> MeasuredShare:
-    """
-    The same for now, from when each gpu was measured last.
-
-    Args:
-        session: to read in.
-        gpus: that there are.
-        cluster: only gpus that are there.
-        since: from when on.
-        most: how many of the others to name.
-        simulated: made-up gpus instead of real ones.
-    """
+    """The same for now, from when each gpu was measured last."""
     there: list[ColumnElement[bool]] = [Gpu.simulated.is_(simulated), ~Gpu.quarantined]
     if cluster is not None:
         there.append(Gpu.cluster == cluster)
@@ -158,15 +139,10 @@ def verdict_steps(
     session: Session, evaluations: Mapping[int, EvaluationRef], span: Span, cluster: str | None, since: datetime
 ) -> Counter[_StateChange]:
     """
-    How many gpus went from which state to which between `since` and `span.as_of`, those that came back left out.
+    How many gpus (now in a cluster) went from which state to which between `since` and `span.as_of`.
 
-    Args:
-        session: to read in.
-        evaluations: as of then, by device. Of a device that nobody had evaluated by `since` every gpu is new, so
-            that there is nothing to look up.
-        span: the end, and the population.
-        cluster: only gpus that are there now.
-        since: the beginning.
+    Those that came back are left out. Of a device that nobody had evaluated by `since` every gpu is new, so that there
+    is nothing to look up.
     """
     row = VerdictChange
     own: list[ColumnElement[bool]] = [row.simulated.is_(span.simulated), row.historical.is_(False)]

@@ -93,15 +93,7 @@ class DeviceCount:
 def device_counts(
     session: Session, span: Span, where: Where | None = None, *, device_ids: Collection[int] | None = None
 ) -> list[DeviceCount]:
-    """
-    Devices that have gpus there, sorted by name.
-
-    Args:
-        session: to read in.
-        span: time and population.
-        where: the gpus are to be.
-        device_ids: only these devices, of which the gpus are now.
-    """
+    """Devices that have gpus there, sorted by name; only those of `device_ids`, if given, of which gpus are now."""
     where = where or Where()
     if not is_possible(where):
         return []
@@ -132,12 +124,7 @@ def gpu_rows_there(
     """
     Ids of the gpus of a device that are there, by their rows.
 
-    Args:
-        session: to read in.
-        device_id: of the device.
-        span: time and population.
-        where: the gpus are to be.
-        is_past: whether the time is one of the past; where they are now their own rows say.
+    `is_past` is whether the time is one of the past; where they are now their own rows say.
     """
     if not is_possible(where):
         return {}

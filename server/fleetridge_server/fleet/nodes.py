@@ -83,12 +83,7 @@ def node_names(
     """
     Nodes by cluster and name; those of the simulator only where its cluster is asked for.
 
-    Args:
-        session: to read in.
-        cluster: only there.
-        name: only nodes of this name.
-        rack: only nodes with this rack label; the inventory knows none.
-        states: only nodes with a gpu in one of these states, now or when it was last measured.
+    The inventory knows no racks; `states` takes nodes with a gpu in one of them, now or when it was last measured.
     """
     if not all(is_storable(text) for text in (cluster, name, rack) if text is not None):
         return []

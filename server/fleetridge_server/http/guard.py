@@ -76,14 +76,7 @@ def refuse_token_in_address(query_string: bytes) -> None:
 
 
 def refused(code: str, detail: str, *, invalid: bool = False) -> ProblemError:
-    """
-    Answer 401 (RFC 6750, 3).
-
-    Args:
-        code: for programs.
-        detail: what is wrong, and the remedy.
-        invalid: whether a token was shown, and is not good.
-    """
+    """Answer 401 (RFC 6750, 3); `invalid` is whether a token was shown, and is not good."""
     challenge = 'Bearer realm="fleetridge"' + (', error="invalid_token"' if invalid else "")
     return ProblemError(401, code, "This needs a token", detail, headers={"WWW-Authenticate": challenge})
 
@@ -165,15 +158,7 @@ class AuthSettings:
 
 @final
 class Guard:
-    """
-    Middleware that lets requests pass whose caller is known, and says in the request's state who it is.
-
-    Args:
-        app: what answers.
-        rules: of the settings.
-        now: the clock.
-        now_s: monotonic clock.
-    """
+    """Middleware that lets requests pass whose caller is known, and says in the request's state who it is."""
 
     def __init__(
         self,

@@ -53,13 +53,7 @@ class CallRate:
 
 @final
 class Buckets:
-    """
-    Buckets of all callers.
-
-    Args:
-        rate: at which each fills.
-        now_s: monotonic clock.
-    """
+    """Buckets of all callers, which fill at one rate."""
 
     def __init__(self, rate: CallRate, now_s: Callable[[], float]) -> None:
         self._rate = rate

@@ -52,12 +52,7 @@ def common_headers() -> Iterator[tuple[bytes, bytes]]:
 
 @final
 class AnswerHeaders:
-    """
-    Middleware that adds them.
-
-    Args:
-        app: what answers.
-    """
+    """Middleware that adds them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -82,12 +77,7 @@ class AnswerHeaders:
 
 @final
 class HeadAsGet:
-    """
-    Middleware that lets the routes of GET answer HEAD.
-
-    Args:
-        app: what answers GET.
-    """
+    """Middleware that lets the routes of GET answer HEAD."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -120,13 +110,7 @@ _log = logging.getLogger(__name__)
 
 @final
 class RequestWatch:
-    """
-    Middleware that tells of requests.
-
-    Args:
-        app: what answers.
-        metrics: counts them.
-    """
+    """Middleware that tells of requests."""
 
     def __init__(self, app: ASGIApp, metrics: OwnMetrics) -> None:
         self._app = app

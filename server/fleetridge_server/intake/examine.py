@@ -1,15 +1,9 @@
 """
 From a sent item to what is stored of it, or to why it is not; each item of a list by itself.
 
-Ordering time: when a report was measured, as far as clocks can be believed.
-
-A node's clock may be wrong. What it says now (`sent_at`) against what ours says on arrival is its error, so a time
-that it noted earlier can be put right; and nothing that has arrived was measured in the future.
-
-From a sent item to what is stored of it, or to why it is not.
-
-Each item of a list is judged on its own, so that one bad report costs no other. Nothing here touches the database:
-what is made here is stored by `intake.store`.
+One bad report costs no other, and nothing here touches the database. A node's clock may be wrong: what it says now
+(`sent_at`) against what ours says on arrival is its error, so a time that it noted earlier can be put right; and
+nothing that has arrived was measured in the future. That is a report's ordering time.
 """
 
 from __future__ import annotations
@@ -47,14 +41,7 @@ class Ordering:
 
 
 def ordering(measured_to: datetime | None, *, sent_at: datetime | None, received_at: datetime) -> Ordering:
-    """
-    Place of a report in time.
-
-    Args:
-        measured_to: end of the measurement by the node's clock.
-        sent_at: time of sending by the same clock, None where nobody said.
-        received_at: time of arrival by ours.
-    """
+    """Place of a report in time: measured and (None: nobody said) sent by the node's clock, received by ours."""
     if measured_to is None:
         return Ordering(None, clock_ahead=False)
     skew = timedelta(0) if sent_at is None else received_at - sent_at

@@ -1,15 +1,10 @@
 """
 Nodes, gpus and devices that reports name: their rows, brought up to date whatever the order of arrival.
 
-Nodes and gpus as reports show them.
-
 Everything that a row says comes from the newest report that says it, by ordering time, then by the end of the
-measurement by the node's own clock, then by report id. So the outcome is the same in whatever order reports arrive,
-also when an old one comes late. A report that does not know a thing (a failed one often knows no more than a UUID)
-takes no knowledge away.
-
-A report in quarantine says nothing: what it names gets a row, so that it can be referred to, and nobody is told of a
-row of which nothing else is known.
+measurement by the node's own clock, then by report id; so an old report may come late. One that does not know a thing
+(a failed one often knows no more than a UUID) takes no knowledge away. A report in quarantine says nothing: what it
+names gets a row, so that it can be referred to, and nobody is told of a row of which nothing else is known.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """
 Quarantine of a token: its reports count for nothing until it is released, and rows are made anew.
 
-Rows of gpus and nodes made anew from the reports that count, after some stopped or began to count.
+First the token's own row says so: whatever is stored with it from then on is in quarantine. Then what is stored already
+follows, some gpus at a time; each gpu's reports and its row change together, so that whoever reads sees it either with
+them or without. Whoever is interrupted goes on by doing the same again.
 
 What a row says stays as long as the report that said it counts, also where that report's document is gone. Beside it
 the newest reports are heard again, as if they arrived now.
-
-Quarantine: all reports of a token out of everything that is said, and back.
-
-First the token's own row says so: whatever is stored with it from then on is in quarantine. Then what is stored
-already follows, some gpus at a time; each gpu's reports and its row change together, so that whoever
-reads sees it either with them or without. Whoever is interrupted goes on by doing the same again.
 """
 
 from __future__ import annotations
@@ -245,11 +241,7 @@ def move_some(session: Session, token_id: int, *, after_gpu: int, at: datetime) 
     """
     Let some stored reports of a token follow it into quarantine, or out of it, in a transaction of the caller's.
 
-    Args:
-        session: to write in.
-        token_id: row of the token.
-        after_gpu: row of the gpu that the step before ended with; 0 at first.
-        at: the time, for the evaluations that follow.
+    `after_gpu` is the row of the gpu that the step before ended with, 0 at first.
     """
     token = shared_token(session, token_id)
     report = aliased(Report)

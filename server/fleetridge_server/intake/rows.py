@@ -53,15 +53,7 @@ def phase_of(roof: Roof, report: Report) -> PhaseEvidence | None:
 
 
 def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> bool:
-    """
-    Whether a roof lies above what the silicon can do.
-
-    Args:
-        roof: of the report.
-        compared_dtype: by which it is compared, as "float32" alone does not say how it multiplies.
-        report: that says what the gpu is made of.
-        device_name: canonical.
-    """
+    """Whether a roof lies above what the silicon can do; "float32" alone does not say as which dtype it is compared."""
     gpu, environment = report.gpu, report.environment
     silicon = Silicon(
         sm_count=None if gpu is None else gpu.sm_count,

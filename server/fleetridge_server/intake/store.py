@@ -1,15 +1,9 @@
 """
-Storing calls: all reports of several calls in one transaction, with what they change beside them.
-
-Which reports conflict with those of another node, kept with them by the transactions that change it.
-
-The rule is `engine.evidence`; few gpus were ever reported by more than one node, and only theirs are looked at.
-Reports in quarantine claim nothing.
-
-Reports into the database: all of one call, or of several, in one transaction, each report once.
+Reports into the database: all of several calls in one transaction, each report once, with what they change beside them.
 
 The same report may arrive in two calls at the same moment, at two servers. Whoever loses the race finds it stored and
-calls it a duplicate (or a conflict, where the content differs) like anybody who comes later.
+calls it a duplicate (or a conflict, where the content differs) like anybody who comes later. Which reports conflict
+with those of another node (`engine.evidence`) is noted with them; few gpus were ever reported by two.
 """
 
 from __future__ import annotations

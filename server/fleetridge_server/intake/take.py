@@ -1,14 +1,8 @@
 """
-Calls that bring reports, from a body to its answer: what a worker does.
-
-Several calls that bring reports, stored in one transaction.
+Calls that bring reports: read, examined, stored together, answered each by itself; what a worker does.
 
 A transaction takes some twenty statements however few reports it stores. For each call it is as if it had come alone:
-one that cannot be stored takes no other with it.
-
-Calls that bring reports, taken in: read, examined, stored together, answered each by itself.
-
-Nothing here knows of HTTP beyond the status of an answer, nor in which process it runs.
+one that cannot be stored takes no other with it. Nothing here knows of HTTP beyond the status of an answer.
 """
 
 from __future__ import annotations

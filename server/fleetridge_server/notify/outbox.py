@@ -108,20 +108,7 @@ def note_failure(
     is_final: bool,
     retry_after_s: float = 0.0,
 ) -> bool:
-    """
-    The try failed: try later, or give up.
-
-    Args:
-        session: of a transaction that writes.
-        claimed: the message.
-        now: by this server's clock.
-        problem: why.
-        is_final: whether trying again is no use.
-        retry_after_s: pause that the receiver asks for.
-
-    Returns:
-        Whether it was given up.
-    """
+    """The try failed: try later, after the pause that the receiver asks for, or give up; whether it was given up."""
     gives_up = is_final or now - claimed.made_at >= _GIVE_UP_AFTER
     wanted = timedelta(seconds=min(retry_after_s, _LONGEST_PAUSE.total_seconds()))
     values = {"problem": problem, "next_try_at": now + max(pause_after(claimed.tries), wanted)}

@@ -104,13 +104,7 @@ class AlertView:
 
 
 def message(alerts: Sequence[AlertView], *, public_url: str) -> str:
-    """
-    JSON text that tells of some alerts.
-
-    Args:
-        alerts: at least one.
-        public_url: at which people reach this server, without a slash at the end.
-    """
+    """JSON text that tells of some alerts, at least one; `public_url` has no slash at the end."""
     content = {
         "version": _VERSION,
         "groupKey": f"{_RECEIVER}/{{}}:{{}}",

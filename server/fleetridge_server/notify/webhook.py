@@ -1,15 +1,11 @@
 """
 The webhook: where it is, how messages are signed, delivered and tried again.
 
-One message to the receiver: a POST to an address that was checked, bounded in time, whose answer is only a status.
-
-No redirect is followed, no proxy asked, no cookie kept and no body read: what a receiver says beyond its status is
-nothing that we act on, however long it is.
-
-The loop that tells a webhook of alerts: messages are made of new ones, and the oldest is sent until it is taken.
+A message is a POST to an address that was checked, bounded in time. No redirect is followed, no proxy asked, no cookie
+kept and no body read: what a receiver says beyond its status is nothing that we act on.
 
 Whatever is to be told lies in the database first, so that a server that dies loses none of it, and one of several
-servers sends each.
+servers sends each; the oldest message is sent until it is taken.
 """
 
 from __future__ import annotations
@@ -255,15 +251,7 @@ def notification_task(database: Database, target: Target, *, public_url: str) ->
 
 
 class Notifier:
-    """
-    Tells one receiver.
-
-    Args:
-        database: has this server's schema.
-        target: the receiver.
-        public_url: at which people reach this server.
-        send: sends one message; stands in for the network in tests.
-    """
+    """Tells one receiver of the alerts of a database; `send` stands in for the network in tests."""
 
     def __init__(self, database: Database, target: Target, *, public_url: str, send: Send = deliver) -> None:
         self._database = database

@@ -1,15 +1,10 @@
 """
-A copy of everything into another database.
-
-Rows of one table into another database, some at a time, in the order of the key.
-
-A row that is there already, the same in every column, is not written again; so a copy that was interrupted goes on at
-the cost of reading. New rows go in as a stream (`COPY`) on PostgreSQL, by one statement for all on SQLite.
-
 A whole database into another one, from SQLite to PostgreSQL or back: resumable, and counted at the end.
 
-The source is read in one state. The target has a table from the first moment to the last that says where its rows come
-from: a server does not start on half a copy, and whoever goes on with it must come from the same source.
+The source is read in one state, table by table in the order of the key. A row that is there already, the same in every
+column, is not written again, so that going on with a copy costs reading. The target has a table from the first moment
+to the last that says where its rows come from: a server does not start on half a copy, and whoever goes on with it must
+come from the same source.
 """
 
 from __future__ import annotations

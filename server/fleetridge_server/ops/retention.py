@@ -1,14 +1,9 @@
 """
 Retention: what is dropped after which time, once or every day.
 
-One round of retention: documents of old reports go, and what else nobody asks for any more.
-
 It may run beside servers, and be killed at any moment: what is dropped is dropped, and the next round goes on. Reports,
-roofs and verdicts stay for good; no evaluation reads a document.
-
-What a running server does for its data once a day: months made ahead, and retention where it is asked for.
-
-Every server of a database does so. A second round finds nothing left to do, and two at once make way for each other.
+roofs and verdicts stay for good; no evaluation reads a document. Every server of a database has a round each day: a
+second finds nothing left to do, and two at once make way for each other.
 """
 
 from __future__ import annotations

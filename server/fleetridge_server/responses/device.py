@@ -1,7 +1,5 @@
 """
-A device: its gpus and their ridges.
-
-From compared roofs to the shapes of the answers.
+A device in answers: its gpus and their ridges.
 
 Pure: what a program or a person is told follows from its arguments alone, `as_of` included.
 """

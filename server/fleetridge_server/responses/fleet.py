@@ -154,13 +154,7 @@ NOTHING_TOGETHER = Together()
 
 
 def together(nodes: Iterable[FleetNode], racks: Iterable[SlowPlace]) -> Together:
-    """
-    Trouble of whole racks and nodes.
-
-    Args:
-        nodes: each with its gpus in trouble.
-        racks: slow ones, any number of times.
-    """
+    """Trouble of whole racks and nodes."""
     reasons = [[gpu.said.reason for gpu in node.gpus if gpu.said is not None] for node in nodes]
     of_nodes = [own.count("whole_node") for own in reasons]
     rack_gpus = sum(own.count("whole_rack") for own in reasons)
@@ -179,16 +173,7 @@ def sentence(
     never_reported: int,
     shared: Together = NOTHING_TOGETHER,
 ) -> str:
-    """
-    Whether the fleet is good, in a sentence.
-
-    Args:
-        verdicts: of all gpus.
-        coverage: of the fleet.
-        devices: of which some may wait for their first evaluation.
-        never_reported: nodes that only the inventory knows.
-        shared: what of the trouble belongs to whole racks and nodes.
-    """
+    """Whether the fleet is good, in a sentence; some devices may wait for their first evaluation."""
     gpus = sum(verdicts.values())
     if not gpus:
         return "nothing was evaluated yet" if coverage.gpus else "no gpu has reported yet"
@@ -217,12 +202,7 @@ def coverage(found: MeasuredShare, days: int) -> Coverage:
 
 
 def worst_nodes(nodes: Iterable[FleetNode]) -> tuple[WorstNode, ...]:
-    """
-    Nodes with gpus in trouble: the worst first, of equal ones that with more such gpus.
-
-    Args:
-        nodes: each with its gpus in trouble alone.
-    """
+    """Of nodes with gpus in trouble the worst first, of equal ones that with more such gpus."""
     first = nsmallest(_MOST_NODES, (node for node in nodes if any(gpu.said for gpu in node.gpus)), key=_order)
     return tuple(
         WorstNode(cluster=node.name.cluster, name=node.name.name, troubled=len(node.gpus), worst=worst)

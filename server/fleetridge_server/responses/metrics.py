@@ -60,12 +60,8 @@ class MetricsRead:
 
 def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead:
     """
-    Read what metrics are made of; real gpus only.
-
-    Args:
-        session: to read in.
-        every_gpu: whether gpus that are ok have series, too.
-        most: gpus with series.
+    Read what metrics are made of; real gpus only, of which at most `most` have series, with `every_gpu` those that are
+    ok, too.
     """
     evaluations = current_evaluations(session, simulated=False)
     newest = _newest(session)
@@ -115,13 +111,7 @@ _OF_ROOF = (*_OF_GPU, "dtype", "regime")
 
 @final
 class VerdictCollector(Collector):
-    """
-    Metrics from what was read, made when they are collected.
-
-    Args:
-        read: from the database.
-        now: time by which ages are counted.
-    """
+    """Metrics from what was read, made when they are collected."""
 
     def __init__(self, read: MetricsRead, now: datetime) -> None:
         self._read = read

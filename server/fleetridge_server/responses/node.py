@@ -146,13 +146,7 @@ class NodeList(Answer):
 
 
 def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAnswer:
-    """
-    A node with its gpus, the newest reports about itself, its roster, and what follows from them.
-
-    Args:
-        record: all that is stored about it.
-        absences: what the newest evaluations miss on it.
-    """
+    """A node with its gpus, the newest reports about itself, its roster, and what follows from them."""
     node = record.row
     found = [_node_gpu(own, record) for own in record.gpus]
     gpus = sorted(found, key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.gpu_id))

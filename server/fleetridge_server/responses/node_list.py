@@ -1,11 +1,9 @@
 """
-Nodes in a list, as rows or in the form that schedulers read.
-
-Node names in the short form that schedulers take: `n[01-03,07],login`.
+Nodes in a list, as rows or in the short form that schedulers take: `n[01-03,07],login`.
 
 As Slurm reads it (slurm.conf, NodeName): one pair of brackets, at the end of a name; leading zeros keep the number of
-digits. Names that end otherwise, or that no host could have, are not folded; the latter are left out, since a name
-with a bracket or a comma in it would stand for other nodes.
+digits. Names that end otherwise, or that no host could have, are not folded; the latter are left out, since a name with
+a bracket or a comma in it would stand for other nodes.
 """
 
 from __future__ import annotations
@@ -25,13 +23,7 @@ RACK = "rack"
 
 
 def node_row(node: FleetNode, absences: Sequence[AbsenceShown]) -> NodeRow:
-    """
-    One node of a list.
-
-    Args:
-        node: with its gpus.
-        absences: what the newest evaluations miss on it.
-    """
+    """One node of a list."""
     said = [gpu.said for gpu in node.gpus if gpu.said is not None]
     counts = Counter(head.state for head in said)
     return NodeRow(

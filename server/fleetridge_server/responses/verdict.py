@@ -34,14 +34,7 @@ def newest_reports(verdict: GpuVerdict) -> list[UUID]:
 
 
 def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, ReportReadings]) -> GpuRoofs:
-    """
-    What a gpu reaches by its verdict.
-
-    Args:
-        verdict: of the evaluation.
-        body: of it.
-        reports: what the newest reports behind the values say besides.
-    """
+    """What a gpu reaches by its verdict; `reports` has what the newest ones behind the values say besides."""
     peers = cohort_distributions(body)
     judged = [_compared(verdict.gpu_id, own, peers, reports) for own in verdict.roofs]
     others: dict[RoofKey, GpuValue] = {}
@@ -90,10 +83,7 @@ def cohort_values(
     """
     What gpus count for in some cohorts, by their places in the order.
 
-    Args:
-        body: of the evaluation.
-        columns: by the numbers of the cohorts.
-        counted_only: only the values that describe the cohort, so that medians are those of its figures.
+    With `counted_only` only values that describe the cohort, so that medians are those of its figures.
     """
     return {
         cohort_of(body.cohorts[number]): {
@@ -153,14 +143,7 @@ class VerdictShown(Answer):
 
 
 def evaluated_by(evaluation: EvaluationRef | None, *, device: str, asked: datetime | None) -> dict[str, Any]:
-    """
-    Fields of an answer that say on which evaluation it rests.
-
-    Args:
-        evaluation: None where none answers for the time.
-        device: slug.
-        asked: time that was asked for; None for now.
-    """
+    """Fields of an answer on a device (its slug) that say on which evaluation it rests; `asked` is None for now."""
     if evaluation is None:
         none = dict.fromkeys(("evaluated_as_of", "evaluated_at", "rule_version"))
         return {**none, "evaluation_note": _note(device, asked)}

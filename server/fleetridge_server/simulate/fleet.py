@@ -1,14 +1,7 @@
 """
 The made-up fleet: what its gpus reach, and the faults that they can have.
 
-Fleets that do not exist: gpus of one device, some with a named fault, as their reports would describe them.
-
-Pure, and the same for the same random source. By these detection is scored: what is wrong is known.
-
-Faults that a simulated fleet can have: what each is called, does, and should lead to.
-
-The signs of a fault in the readings (clocks, throttle counters, limits) are those of `simulated_fleet`; here is when it
-begins, whom it befalls, and what reports say beside the readings.
+The same for the same random source. By these detection is scored: what is wrong is known.
 """
 
 from __future__ import annotations

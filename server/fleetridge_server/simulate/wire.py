@@ -74,12 +74,9 @@ def clock_ahead(plan: Plan, node: int) -> timedelta:
 
 def node_reports(plan: Plan, node: int, *, only: frozenset[int] | None = None) -> Iterator[Report]:
     """
-    Reports of a node, oldest first; the same plan gives the same reports, ids included.
+    Reports of a node, or of some of its gpus by position, oldest first.
 
-    Args:
-        plan: of the fleet.
-        node: counted from 0.
-        only: positions of the gpus whose reports are wanted; None for all of the node.
+    The same plan gives the same reports, ids included.
     """
     for day in range(plan.ask.days):
         present = [position for position in plan.ask.positions(node) if plan.is_present(position, day)]

@@ -1,9 +1,8 @@
 """
 What one request cost, and the metrics of this server itself.
 
-What comes of the request in hand, noted by whoever does a part of it: time in the database, and what became of reports.
-
-The note belongs to the request's context, which goes along into the thread that does its work.
+Whoever does a part of a request notes it: time in the database, and what became of reports. The note belongs to the
+request's context, which goes along into the thread that does its work.
 """
 
 from __future__ import annotations
@@ -180,14 +179,8 @@ class OwnMetrics:
 
     def note_request(self, *, method: str, route: str, status: int, duration_s: float, course: RequestStats) -> None:
         """
-        Count a request that was answered.
-
-        Args:
-            method: of HTTP.
-            route: its template, never the address itself; empty where there is none.
-            status: of the answer.
-            duration_s: of all of it.
-            course: what came of it.
+        Count a request that was answered; `route` is its template, never the address itself, and empty where there is
+        none.
         """
         self._requests.labels(method, route, str(status)).inc()
         self._durations.labels(method, route).observe(duration_s)

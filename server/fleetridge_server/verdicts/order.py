@@ -1,14 +1,8 @@
 """
 A fleet in the order of an evaluation, worst first, by verdict or by some of its roofs.
 
-A fleet in the order of an evaluation, worst first, and what its gpus count for: numbers in columns, a blob each.
-
-Pure. A hundred thousand gpus are 1.8 MB of order, made in a tenth of a second and opened in less; a page at any offset,
-or a filter, is a look into arrays.
-
-Gpus worst first by some of their roofs: losses over whole columns at once, for a list that a filter by roof asks for.
-
-Pure. Lists of a fleet's length, since a value object for each of a hundred thousand gpus takes ten times as long.
+Numbers in columns, a blob each: a hundred thousand gpus are 1.8 MB of order, made in a tenth of a second and opened in
+less; a page at any offset, or a filter, is a look into arrays. A value object for each would take ten times as long.
 """
 
 from __future__ import annotations
@@ -200,13 +194,7 @@ def _by_loss(loss: float | None) -> tuple[bool, float]:
 
 
 def cohort_column(order: FleetOrder, members: Iterable[tuple[int, float, int, bool]]) -> CohortColumn:
-    """
-    A cohort's values beside an order.
-
-    Args:
-        order: of the fleet.
-        members: row of the gpu, value, group, and whether the value describes the cohort.
-    """
+    """A cohort's values beside an order; of each member row, value, group, and whether it describes the cohort."""
     size, places = len(order), order.places
     values, groups, counted = array("d", [nan]) * size, bytearray(size), bytearray(size)
     for row, value, group, counts in members:
@@ -281,10 +269,7 @@ def worst_losses(body: EvaluationBody, columns: Mapping[int, CohortColumn], only
     """
     Largest loss of each gpu over the roofs that a filter takes, and the bandwidths that go with its rates.
 
-    Args:
-        body: of the evaluation.
-        columns: of the cohorts that the filter takes and of all judged bandwidths, by their numbers; one at least.
-        only: the filter.
+    `columns` are, by number, those of the cohorts that the filter takes and of all judged bandwidths; one at least.
     """
     losses = {number: cohort_losses(number, column, body) for number, column in columns.items()}
     worst: Losses = [nan] * len(next(iter(columns.values())).values)

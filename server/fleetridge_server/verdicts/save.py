@@ -159,13 +159,7 @@ def save_evaluation(
     session: Session, evaluation: NewEvaluation, rows: VerdictRows, *, after: int | None
 ) -> SavedEvaluation:
     """
-    Continue the series of evaluations.
-
-    Args:
-        session: of a transaction that stores all of it.
-        evaluation: to store.
-        rows: that it changes.
-        after: the evaluation that `rows` was made beside.
+    Continue the series of evaluations by one, `rows` being what it changes of what was said `after` the one before.
 
     Raises:
         SupersededError: the series has gone on since, or this server's clock is behind.

@@ -1,21 +1,16 @@
 """
 The series of evaluations of a device: what is due, the newest, and those that a wrong clock dated in the future.
 
-Which devices have something that no evaluation knows.
-
-Noted by the transaction that stores it, so that nothing is forgotten whichever server takes the report and whichever
-one evaluates. `take_due` deletes a note before the evaluation reads: whatever is stored later is noted anew.
-
-The series of evaluations of each device: what is newest in it, and which rows are its.
-
 It carries the current verdicts, their changes and the alerts. A historical evaluation, asked for as of a time of the
-past, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
-`verdicts.stored` reads them back for answers.
+past, touches none of that; it has a verdict of its own on each gpu.
 
-What was said as of a time that has not come, by a server whose clock was ahead.
+What is due is noted by the transaction that stores it, so that nothing is forgotten whichever server takes the report
+and whichever one evaluates. `take_due` deletes a note before the evaluation reads: whatever is stored later is noted
+anew.
 
-It counts as said now, once it is clear that the clock of then was wrong and not the one of now: the clocks of the nodes
-tell. Nothing that was told is lost, and all stays in the order in which it was told.
+What a server whose clock was ahead said as of a time that has not come counts as said now, once the clocks of the nodes
+tell that the clock of then was wrong and not the one of now. Nothing that was told is lost, and all stays in the order
+in which it was told.
 """
 
 from __future__ import annotations

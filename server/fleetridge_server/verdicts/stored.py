@@ -1,7 +1,5 @@
 """
-Evaluations read back: which one answers for a time, and what it says.
-
-Evaluations out of the database, as answers need them: the one that answers for a time, and what it says of gpus.
+Evaluations read back: which one answers for a time, and what it says of gpus.
 
 Every number of an answer comes from one evaluation, which this finds. For now and until the next evaluation that is the
 newest; for an earlier time one that somebody had made as of it, else the last before, of which figures and order are
@@ -124,11 +122,7 @@ def evaluation_at(session: Session, device_id: int, span: Span, *, explicit: boo
     """
     The stored evaluation that answers for a time; None where none does.
 
-    Args:
-        session: to read in.
-        device_id: of the device.
-        span: time and population.
-        explicit: whether the time was asked for; if not, the newest evaluation answers however old it is.
+    Unless the time was asked for (`explicit`), the newest evaluation answers however old it is.
     """
     return evaluations_at(session, [device_id], span, explicit=explicit).get(device_id)
 
@@ -233,14 +227,9 @@ def summaries_of(
     gpu_ids: Collection[str] | None = None,
 ) -> dict[str, VerdictSummary]:
     """
-    What an evaluation says of its gpus in a line each, by id.
+    What an evaluation says of its gpus in a line each, by id; without `gpu_ids` of all.
 
-    Args:
-        session: to read in.
-        ref: the evaluation.
-        states: only gpus in one of these states, now or (where measurements are missing or unusable) when last
-            measured.
-        gpu_ids: only these.
+    With `states` only gpus in one of these, now or (where measurements are missing or unusable) when last measured.
     """
     if ref.unstored is not None:
         records = ref.unstored.records

@@ -1,11 +1,8 @@
 """
-Shapes of a verdict: what was judged, the limits, the reasons, the drift.
+Shapes of the verdict on one gpu: what was judged, the limits, the reasons, the drift.
 
-Shapes of the verdict on one gpu.
-
-What is stored is the JSON of these shapes, so that a read is one row and nothing is computed again; and every number
-that a verdict rests on is in them, so that it can be recomputed by hand. The parts that a gpu has many of are plain
-dataclasses, since a fleet has millions of them.
+Every number that a verdict rests on is in them, so that it can be recomputed by hand. The parts that a gpu has many of
+are plain dataclasses, since a fleet has millions of them.
 """
 
 from __future__ import annotations

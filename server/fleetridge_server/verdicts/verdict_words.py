@@ -1,10 +1,4 @@
-"""
-A verdict in words, and the parts of it that answers show.
-
-From the verdicts of the engine to the shapes that are stored and shown.
-
-Pure: an evaluation in, `GpuVerdict` for each of its gpus and one `EvaluationBody` out.
-"""
+"""A verdict in words, and the parts of it that answers show."""
 
 from __future__ import annotations
 
@@ -62,13 +56,8 @@ def sentence(
     """
     One sentence on a gpu: what holds, by which number, and since when.
 
-    Args:
-        state: of the gpu.
-        last_state: what its runs say, where the state is about missing or unusable measurements.
-        roofs: judged ones.
-        drifts: of the gpu.
-        excuses: marks without which the state would be another.
-        measured_at: time of its newest measurement.
+    `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
+    the state would be another.
     """
     if state not in _ABSENT:
         return _by_rates(state, roofs, drifts, excuses)

@@ -233,19 +233,7 @@ def fleet_page(
     simulated_href: str | None = None,
     server: str = "",
 ) -> FleetPage:
-    """
-    The page from the answer and the nodes as they are now.
-
-    Args:
-        answer: about the fleet.
-        mapped: none where an earlier time was asked for.
-        links: of the page.
-        cluster: that was asked for.
-        clusters: that there are.
-        keeps: what the form that chooses among them sends along.
-        simulated_href: see `FleetPage`.
-        server: address of this server, for the command that posts a first report.
-    """
+    """The page from the answer, and from the nodes as they are now where no earlier time was asked for."""
     nodes = mapped.nodes
     troubled = any(answer.verdicts.get(state) for state in TROUBLED)
     one = answer.devices[0].slug if len(answer.devices) == 1 else None

@@ -1,10 +1,8 @@
 """
 Forms and addresses: what a visitor asks for, and whether a form is ours.
 
-Forms that change something: who may send them, and the proof that it was a page of ours that did.
-
-A form carries a hash of a cookie that no other site can read. Whoever makes a browser send a form from elsewhere cannot
-know it.
+A form that changes something carries a hash of a cookie that no other site can read. Whoever makes a browser send a
+form from elsewhere cannot know it.
 """
 
 from __future__ import annotations
@@ -38,12 +36,7 @@ def kept(query: BaseModel, *chosen: str) -> tuple[tuple[str, str], ...]:
 
 def query_of(request: Request, kind: type[_QueryT], **defaults: object) -> _QueryT:
     """
-    Parameters of a request; a field of a form that was left empty counts as not sent.
-
-    Args:
-        request: the request.
-        kind: its parameters, those of the API's route.
-        defaults: of this page, where they differ from the API's.
+    Parameters of a request, with the defaults of this page; a field of a form that was left empty counts as not sent.
 
     Raises:
         ProblemError: 422, a parameter is not as described.

@@ -167,12 +167,7 @@ class ProblemPage:
 
 @final
 class ProblemPages:
-    """
-    Middleware that turns problems of pages into pages, and a missing session into the form that opens one.
-
-    Args:
-        app: what answers.
-    """
+    """Middleware that turns problems of pages into pages, and a missing session into the form that opens one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

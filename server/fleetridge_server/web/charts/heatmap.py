@@ -83,14 +83,7 @@ def named_cells(cells: Iterable[PlacedCell]) -> list[PlacedCell]:
 
 
 def node_markup(placed: PlacedNode, grid: Grid, named: Collection[int]) -> str:
-    """
-    All plain cells of a node as one link, which says what is in it.
-
-    Args:
-        placed: the node.
-        grid: of the map.
-        named: identities of the cells that are marks of their own.
-    """
+    """All plain cells of a node as one link that says what is in it; `named` ones are marks of their own."""
     node = placed.node
     inner = element("title", {}, escaped(_node_words(placed)))
     if grid.names:

@@ -117,16 +117,10 @@ class Spot:
 
 def mark(gpu: DrawnGpu, says: str, shape: str, spot: Spot) -> str:
     """
-    A mark with its words, a link where the gpu has a page.
+    A mark with its words, a link where the gpu has a page; `says` is what hovering and focus show.
 
     The tab key stops at what deserves a look; a fleet of healthy gpus must not stand between a reader and the next
     paragraph. All others can be focused by a script and are found in the table beside the chart.
-
-    Args:
-        gpu: who it stands for.
-        says: what hovering and focus show.
-        shape: markup.
-        spot: where that is.
     """
     stops = is_noted(gpu)
     spoken = said_of(gpu, says)
