@@ -117,14 +117,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class GpuList:
-    """
-    One page of a list.
-
-    Attributes:
-        ref: the evaluation that it rests on.
-        ridges, bandwidths: of the whole device.
-        next: token of the next page.
-    """
+    """One page of a list, with the evaluation that it rests on and the figures of the whole device."""
 
     ref: EvaluationRef | None
     ridges: tuple[FleetRidge, ...]
@@ -147,14 +140,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """
-    All gpus of an evaluation that the filters take, worst first.
-
-    Attributes:
-        evaluation_id: whose order it is; None where it was made for this answer.
-        places: in the order.
-        losses: by which they stand, by place.
-    """
+    """All gpus of an evaluation (None: made for this answer) that the filters take, worst first, and their losses."""
 
     evaluation_id: int | None
     order: FleetOrder

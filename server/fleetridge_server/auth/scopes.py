@@ -31,12 +31,9 @@ def allowed(granted: Iterable[Scope]) -> frozenset[Scope]:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """
-    Who calls.
+    Who calls: the row of the token (None where the server asks for none) and all scopes that it allows.
 
-    Attributes:
-        token_id: row of the token; None where the server asks for none.
-        scopes: all that it allows, what is included spelled out.
-        cluster, node: the only ones that it may write about; None is any.
+    It may write about its cluster and node only; None is any.
     """
 
     token_id: int | None

@@ -40,13 +40,7 @@ _MISUSES = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """
-    Why a command ended.
-
-    Attributes:
-        sentence: for people, with the remedy.
-        is_misuse: whether it was called wrongly, rather than failed.
-    """
+    """Why a command ended, in a sentence with the remedy; by `is_misuse` it was called wrongly, rather than failed."""
 
     sentence: str
     is_misuse: bool

@@ -46,13 +46,7 @@ _SOUND_LABEL = "ok_must_not_flag"
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """
-    One gpu: its fault, or none.
-
-    Attributes:
-        samples: reports that it sends.
-        since: day on which the fault sets in.
-    """
+    """One gpu: its fault, or none, how many reports it sends, and the day on which the fault sets in."""
 
     gpu: str
     node: str

@@ -58,15 +58,7 @@ class Tally:
 
 @dataclass
 class Import:
-    """
-    The import of one file.
-
-    Attributes:
-        database: has this server's schema.
-        cluster: in which the gpus are.
-        on_bad: is told of each bad row as it is met.
-        tally: of what is stored for good so far.
-    """
+    """The import of one file; `on_bad` is told of each bad row, and `tally` is of what is stored for good so far."""
 
     database: Database
     cluster: str

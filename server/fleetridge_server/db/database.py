@@ -97,13 +97,7 @@ class ReadOnlyError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """
-    An open database.
-
-    Attributes:
-        engine: for reading; `writing` knows how to write.
-        data_file: of SQLite; None on PostgreSQL.
-    """
+    """An open database: an engine for reading (`writing` knows how to write), and the data file of SQLite."""
 
     engine: Engine
     data_file: DataFile | None = None

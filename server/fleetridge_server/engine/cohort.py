@@ -22,14 +22,7 @@ SIMULATED = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """
-    What an answer is about.
-
-    Attributes:
-        as_of: nothing later than this counts.
-        since: nothing measured earlier counts; None is no limit.
-        simulated: made-up gpus instead of real ones.
-    """
+    """What an answer is about: real or made-up gpus, nothing later than `as_of` and nothing measured before `since`."""
 
     as_of: datetime
     since: datetime | None = None

@@ -170,12 +170,9 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    Gpus that are judged against one median.
+    Gpus that are judged against one median, that of `counted`; `levels`, that they share, are empty without a split.
 
-    Attributes:
-        levels: that they share; empty where the cohort was not split.
-        counted: whose values make the median.
-        guests: judged beside them without a say: of a level too small for a median, or not measured lately.
+    Guests have no say: they are of a level too small for a median, or not measured lately.
     """
 
     levels: tuple[Level, ...]

@@ -98,12 +98,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """
-    A group with its yardstick.
-
-    Attributes:
-        earlier: its yardsticks when its gpus had one run fewer, two fewer and so on; as far back as they are needed.
-    """
+    """A group with its limits, and those when its gpus had one run fewer, two fewer and so on, as far as needed."""
 
     group: Group
     yardstick: Limits

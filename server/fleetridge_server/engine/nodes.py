@@ -30,14 +30,7 @@ class RackName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlowTogether:
-    """
-    A node or a rack all of whose gpus are slow in one roof.
-
-    Attributes:
-        place: the node, or the rack.
-        loss: median over its gpus.
-        gpu_ids: all of them, worst first.
-    """
+    """A node or a rack all of whose gpus (worst first) are slow in one roof, by the median of their losses."""
 
     place: NodeName | RackName
     cohort: Cohort
@@ -50,9 +43,7 @@ class NodeRoster:
     """
     Gpus of a node as its driver lists them, or as people expect them.
 
-    Attributes:
-        at: when the list was made.
-        complete: whether nothing hid gpus from it; only then a gpu can be missing from it.
+    Only from a complete list, from which nothing hid gpus, a gpu can be missing.
     """
 
     node: NodeName
@@ -72,14 +63,7 @@ class ExpectedNode:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """
-    What is missing from a node.
-
-    Attributes:
-        gpu_ids: known gpus that are not there.
-        unnamed: how many more the inventory counts than anybody has seen.
-        never_reported: nothing of this node was ever heard.
-    """
+    """What is missing from a node: known gpus, and how many more the inventory counts than anybody has seen."""
 
     node: NodeName
     gpu_ids: tuple[str, ...]

@@ -31,9 +31,7 @@ class HeldAgainst:
     """
     What a value is held against: the gpu's own group, the whole cohort or one level of it.
 
-    Attributes:
-        n: gpus behind the median, the judged one included.
-        note: why there is no verdict, if there is none.
+    `n` counts the judged gpu, too; `note` says why there is no verdict, if there is none.
     """
 
     n: int
@@ -43,13 +41,7 @@ class HeldAgainst:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """
-    A judged value beside its peers'.
-
-    Attributes:
-        against: what it is held against.
-        cohort: distribution over the whole cohort, the gpu itself included.
-    """
+    """A judged value, what it is held against, and its whole cohort, the gpu itself included."""
 
     own: GpuValue
     against: HeldAgainst
@@ -63,13 +55,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """
-    Ridge of one gpu in one dtype, variant and regime.
-
-    Attributes:
-        beta: of the same gpu; None where it has no judged bandwidth that fits.
-        best_pi_tflops: the best that a search over shapes found; shown, never compared.
-    """
+    """Ridge of one gpu in one dtype, variant and regime; a beta where one fits, and the best pi of a search."""
 
     pi: Compared
     beta: Compared | None
@@ -255,14 +241,7 @@ class RoofPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateSpread:
-    """
-    A rate over the gpus of a group.
-
-    Attributes:
-        values: in TFLOP/s.
-        slowest, slowest_gpu_id: the lowest of them.
-        bound: roof that limits the workload on most gpus.
-    """
+    """A rate over the gpus of a group in TFLOP/s, its slowest, and the roof that limits most of them."""
 
     values: Distribution
     slowest: float

@@ -224,11 +224,9 @@ class Difference(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FactorGroup:
     """
-    Gpus of a cohort at one level.
+    Gpus of a cohort at one level, and the difference from the reference group.
 
-    Attributes:
-        values: their distribution.
-        difference: from the reference group; None for that itself, and where one of the two has fewer than four gpus.
+    None for that itself, and where one of the two has fewer than four gpus.
     """
 
     level: str

@@ -134,12 +134,7 @@ def _factors(
 
 
 class Run(NamedTuple):
-    """
-    One roof of one valid report.
-
-    Attributes:
-        carried: what an upgrade since then did to this rate (`carrying`); 1 where nothing is known to have changed.
-    """
+    """One roof of one valid report; `carried` is what an upgrade since did to this rate, 1 where none is known."""
 
     report: JudgedReport
     reading: RoofReading

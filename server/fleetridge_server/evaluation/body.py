@@ -49,13 +49,7 @@ class JobGpu(NamedTuple):
 
 @fast_dataclass
 class Job:
-    """
-    A synchronous job over a group of gpus in one roof.
-
-    Attributes:
-        scope: what the gpus are all of; `cluster` and `name` of the rack or node.
-        workers: its gpus, at least one.
-    """
+    """A synchronous job over a group of gpus, at least one, in one roof; `scope` is what they are all of."""
 
     scope: Literal["device", "rack", "node"]
     cluster: str | None

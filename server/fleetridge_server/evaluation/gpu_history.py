@@ -51,10 +51,8 @@ class GpuHistory:
     """
     One gpu's past, as far as verdicts need it.
 
-    Attributes:
-        reports: newest first: all that `evaluate` would look at among all reports of the gpu.
-        drifts: by roof, beside each of DRIFT_FLOORS.
-        steps: looks around the newest change of epoch, by roof, oldest first; none where nothing changed.
+    Newest first all reports that `evaluate` would look at, drifts by roof beside each of DRIFT_FLOORS, and by roof the
+    looks around the newest change of epoch, oldest first.
     """
 
     reports: tuple[JudgedReport, ...]

@@ -32,12 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """
-    What the process has to know first.
-
-    Attributes:
-        measured_every: how often each gpu should be measured; None where nobody says.
-    """
+    """What the process has to know first."""
 
     database_url: str
     data_file: DataFile | None

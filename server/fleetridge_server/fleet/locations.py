@@ -77,12 +77,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCount:
-    """
-    A device with what there is of it.
-
-    Attributes:
-        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
-    """
+    """A device with what there is of it; its newest report by ordering time, whatever the outcome."""
 
     device: Device
     gpus: int
@@ -292,13 +287,7 @@ def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGpus:
-    """
-    What a cluster has of a device.
-
-    Attributes:
-        identities: of the gpus that are there.
-        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
-    """
+    """What a cluster has of a device; the newest report by ordering time, whatever the outcome."""
 
     cluster: str
     identities: Sequence[str]

@@ -41,13 +41,7 @@ from fleetridge_server.verdicts.stored import (
 
 @dataclass(frozen=True, slots=True)
 class GpuVerdictRow:
-    """
-    A gpu on a node, or expected there, and what is said of it.
-
-    Attributes:
-        is_known: whether it ever reported.
-        said: in a line; None where there is no verdict.
-    """
+    """A gpu on a node, or expected there (`is_known`: it once reported), and what is said of it, if anything."""
 
     gpu_id: str
     device: str
@@ -58,13 +52,7 @@ class GpuVerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class FleetNode:
-    """
-    A node with its gpus.
-
-    Attributes:
-        row: None where only the inventory knows it.
-        expected_gpus: by the inventory; None where it does not say.
-    """
+    """A node with its gpus; no row where only the inventory knows it, and what that expects where it says so."""
 
     name: NodeName
     row: Node | None

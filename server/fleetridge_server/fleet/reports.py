@@ -91,13 +91,7 @@ _IDS = "ids"
 
 @dataclass(frozen=True, slots=True)
 class ReportReadings:
-    """
-    What one report says of its roofs.
-
-    Attributes:
-        conditions: under which it measured.
-        readings: by roof; of one that it states twice, the first.
-    """
+    """What one report says of its roofs, and under which conditions; of a roof that it states twice, the first."""
 
     conditions: Conditions
     readings: Mapping[RoofKey, Reading] = field(default_factory=dict)

@@ -40,12 +40,7 @@ _IPV6_NETWORK_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class CallRate:
-    """
-    So many calls at once, and so many each second in the long run.
-
-    Attributes:
-        per_s: 0 for no limit at all.
-    """
+    """So many calls at once, and so many each second in the long run; 0 for no limit at all."""
 
     per_s: float
     at_once: int

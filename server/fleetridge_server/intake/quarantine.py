@@ -199,14 +199,7 @@ _REPORTS_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """
-    What one step moved.
-
-    Attributes:
-        reports: how many.
-        last_gpu: row of the last gpu; None where the step was about nodes.
-        is_last: whether nothing is left.
-    """
+    """What one step moved; no `last_gpu` where it was about nodes, and `is_last` where nothing is left."""
 
     reports: int
     last_gpu: int | None

@@ -31,16 +31,7 @@ from fleetridge_server.telemetry.metrics import RequestStats, begin_request_stat
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """
-    One call that brings reports.
-
-    Attributes:
-        body: as it was sent, still compressed.
-        encoding: of the body, `gzip` or `identity`.
-        caller: whose the reports are.
-        received_at: when it came, by our clock.
-        request_id: for the log.
-    """
+    """One call that brings reports: the body as it was sent, still compressed, whose it is and when it came."""
 
     body: bytes
     encoding: str
@@ -50,13 +41,7 @@ class Call:
 
 
 class Reply(NamedTuple):
-    """
-    What a sender is told whose call was taken.
-
-    Attributes:
-        status: of HTTP.
-        content: JSON of a result, or of several.
-    """
+    """What a sender is told whose call was taken: a status of HTTP, and JSON of a result or of several."""
 
     status: int
     content: bytes
@@ -64,13 +49,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """
-    What came of a call.
-
-    Attributes:
-        told: to its sender.
-        course: for the log and for metrics.
-    """
+    """What came of a call: told to its sender, and for the log and for metrics."""
 
     told: Reply | ProblemError
     course: RequestStats

@@ -41,12 +41,7 @@ _NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AlertView:
-    """
-    An alert, as far as a message tells of it (fields as in `db.verdict_tables.Alert`).
-
-    Attributes:
-        device, slug: canonical name of the device, and its form for addresses.
-    """
+    """An alert, as far as a message tells of it (fields as in `db.verdict_tables.Alert`)."""
 
     id: int
     kind: str

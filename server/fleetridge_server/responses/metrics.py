@@ -43,13 +43,9 @@ class MetricGpu:
 @dataclass(frozen=True, slots=True)
 class MetricsRead:
     """
-    All that metrics are made of.
+    All that metrics are made of; gpus worst first, without those `left_out` as they are too many.
 
-    Attributes:
-        devices: name and newest evaluation of each.
-        newest: by name of a device, when its newest report arrived or was measured.
-        gpus: worst first.
-        left_out: gpus that should have series and are too many.
+    `newest` is, by name of a device, when its newest report arrived or was measured.
     """
 
     devices: Sequence[tuple[str, EvaluationRef]]

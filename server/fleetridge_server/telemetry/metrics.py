@@ -24,12 +24,9 @@ from sqlalchemy.pool import QueuePool
 @dataclass(slots=True)
 class RequestStats:
     """
-    What came of a request so far.
+    What came of a request so far: time of the database, and reports by what became of them.
 
-    Attributes:
-        database_s: time that the database took.
-        outcomes: reports by what became of them.
-        lags_s: of each report that is new, from the end of its measurement to its arrival.
+    `lags_s` is of each report that is new, from the end of its measurement to its arrival.
     """
 
     database_s: float = 0.0
@@ -109,12 +106,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # the library leaves 
 
 @final
 class OwnMetrics:
-    """
-    Metrics of one server.
-
-    Attributes:
-        registry: what they are told from.
-    """
+    """Metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

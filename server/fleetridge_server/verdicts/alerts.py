@@ -26,13 +26,9 @@ _ALERTS = cast("Table", Alert.__table__)
 @dataclass(frozen=True, slots=True)
 class AlertCause:
     """
-    Something wrong, as one evaluation finds it.
+    Something wrong, as one evaluation finds it; `state` is that of the gpu, else a word for what is wrong.
 
-    Attributes:
-        subject: what it is about; with the kind and the device it tells one alert from another.
-        state: of the gpu, else a word for what is wrong.
-        summary: a sentence.
-        details: JSON values for programs.
+    With the kind and the device the subject tells one alert from another.
     """
 
     kind: AlertKind

@@ -58,14 +58,10 @@ _EXCUSES = TypeAdapter(tuple[ExcuseShown, ...])
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
     """
-    A verdict to be kept.
+    A verdict to be kept: JSON (see the head of this file), and in a line.
 
-    Attributes:
-        reason: code of the first reason.
-        text: the sentence on the gpu.
-        accused: judged roofs in which it is accused and not excused.
-        loss: largest over its judged roofs, by this evaluation's references; no part of the body.
-        body: JSON, see the head of this file.
+    `loss` is the largest over its judged roofs by this evaluation's references, no part of the body; `accused` are
+    judged roofs in which it is accused and not excused.
     """
 
     gpu_id: str

@@ -39,13 +39,7 @@ _OPENED = 32
 
 @dataclass(frozen=True)
 class Unstored:
-    """
-    What an evaluation that was made for an answer says of its gpus, and nobody stored.
-
-    Attributes:
-        records: by gpu.
-        columns: in the order of the cohorts.
-    """
+    """What an evaluation that was made for an answer says, and nobody stored: records by gpu, columns by cohort."""
 
     records: Mapping[str, VerdictRecord]
     order: FleetOrder
@@ -94,14 +88,7 @@ class EvaluationRef:
 
 @dataclass(frozen=True, slots=True)
 class VerdictSummary:
-    """
-    What was said of one gpu, in a line.
-
-    Attributes:
-        since: when its state began.
-        reason: code of the first reason.
-        loss: largest over its judged roofs.
-    """
+    """What was said of one gpu, in a line: since when, the code of the first reason, the largest judged loss."""
 
     gpu_id: str
     state: State

@@ -139,13 +139,7 @@ MOST_MAPPED = 1500
 
 @dataclass(frozen=True, slots=True)
 class MappedNodes:
-    """
-    Nodes of the map with their gpus, as they are now.
-
-    Attributes:
-        nodes: all that there are, or so many of them, those with a gpu in trouble before the others.
-        total: how many there are.
-    """
+    """Nodes of the map with their gpus: all that there are, or of `total` many those with a gpu in trouble first."""
 
     nodes: Sequence[FleetNode] = ()
     total: int = 0

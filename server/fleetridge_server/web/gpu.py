@@ -41,13 +41,9 @@ _MOST_MARKS = 1000
 @dataclass(frozen=True, slots=True)
 class GpuPage:
     """
-    What the page shows.
+    What the page shows: of the runs the newest, of which there are `history_runs` here.
 
-    Attributes:
-        said: one sentence.
-        few_peers: note where there are too few gpus of its kind to compare it with.
-        points: of the newest measured report, `points_of` its id and `points_note` why there are none.
-        runs: newest of the history, of which there are `history_runs` here.
+    Points are of the newest measured report; without them `points_note` says why.
     """
 
     answer: GpuAnswer

@@ -59,13 +59,7 @@ class _NodeRank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """
-    What the page is made from.
-
-    Attributes:
-        rows: that the filters take, worst first.
-        clusters, racks: that there are to choose from.
-    """
+    """What the page is made from: rows that the filters take, worst first, and what there is to choose from."""
 
     as_of: datetime
     rows: tuple[NodeRow, ...]
@@ -98,12 +92,9 @@ class NodeLine:
 @dataclass(frozen=True, slots=True)
 class NodesPage:
     """
-    What the page shows.
+    What the page shows: nodes that the filters take, on all pages of the list.
 
-    Attributes:
-        nodes: that the filters take, on all pages of the list.
-        hostlist: their names in the form of a scheduler; empty where `hostlist_note` says why there is none.
-        left_out: names that no host could have.
+    `hostlist` is empty where `hostlist_note` says why there is none; `left_out` are names that no host could have.
     """
 
     lines: tuple[NodeLine, ...]
@@ -269,12 +260,9 @@ class NodeGpuLine:
 @dataclass(frozen=True, slots=True)
 class NodePage:
     """
-    What the page shows.
+    What the page shows; `missing` are ids with their pages (None: nobody ever saw it).
 
-    Attributes:
-        missing: ids with their pages; None for a gpu that nobody ever saw.
-        silent: gpus of the newest complete roster that never reported, by what is known of them.
-        straggler: what a job over the node loses, where it is worth a word.
+    `silent` are gpus of the newest complete roster that never reported.
     """
 
     answer: NodeAnswer

@@ -37,13 +37,7 @@ def address(path: str, /, **parameters: _QueryValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """
-    Addresses within one population, as of one time.
-
-    Attributes:
-        simulated: whether the page is about made-up gpus.
-        as_of: time that was asked for; None for now.
-    """
+    """Addresses within one population, as of one time; None for now."""
 
     simulated: bool = False
     as_of: datetime | None = None
@@ -110,17 +104,7 @@ _HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Vary": "Cookie"}
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """
-    What stands around every page.
-
-    Attributes:
-        title: of the page.
-        links: within its population and time.
-        as_of: time that it shows.
-        api: address of the same facts for programs.
-        visitor: who looks.
-        here: which part of the site it is, `fleet`, `nodes` or `alerts`.
-    """
+    """What stands around every page: title, links, time, who looks, and `here`, the part of the site that it is of."""
 
     title: str
     links: Links

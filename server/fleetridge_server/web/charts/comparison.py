@@ -50,13 +50,7 @@ class ComparedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRoof:
-    """
-    One roof.
-
-    Attributes:
-        reference: median from which all differences are taken, that of the first group.
-        groups: the largest first.
-    """
+    """One roof: the largest group first, from whose median all differences are taken."""
 
     label: str
     unit: str

@@ -61,13 +61,7 @@ def cross(kind: str, x: float, y: float, r: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkStyle:
-    """
-    How gpus in a state are drawn.
-
-    Attributes:
-        word: for legends and for those who listen.
-        size: beside that of a healthy gpu.
-    """
+    """How gpus in a state are drawn: a word for legends and listeners, and a size beside that of a healthy gpu."""
 
     word: str
     kind: str
