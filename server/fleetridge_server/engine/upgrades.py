@@ -1,21 +1,12 @@
 """
 Upgrades: epochs of one gpu with the same settings, and what each change did, gpu by gpu or group by group.
 
-What an upgrade did: every gpu paired with itself, before and after.
+Gpus that met a change are each paired with themselves, before and after: the Hodges–Lehmann estimate on log ratios with
+the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.2 and
+3.3), the median of all means of two ratios, a ratio with itself included. A gpu that broke on the same day moves it
+little. Groups hold other gpus each, so a difference between them is also one between their nodes.
 
-The Hodges–Lehmann estimate on log ratios with the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and
-Chicken, Nonparametric Statistical Methods, 3.2 and 3.3): the median of all means of two ratios, a ratio with itself
-included. A gpu that broke on the same day moves it little.
-
-The past of each gpu, roof by roof: what drift is read from.
-
-Needs more of the past than a verdict does. It changes only with a gpu's own reports, so a caller may keep the result
-and ask again only for gpus that reported.
-
-Groups of a cohort beside one another: what gpus with one driver reach, and what those with another do.
-
-Pure. Each group holds other gpus, so a difference is also one between their nodes; where gpus met a change themselves,
-pairs say more (`engine.upgrades`).
+The past of each gpu changes only with its own reports, so a caller may keep the result.
 """
 
 from __future__ import annotations

@@ -1,20 +1,12 @@
 """
 The verdict on each roof of each gpu: p-values of a fleet, the false-discovery rate, and when to accuse.
 
-How many of many small probabilities to believe: the procedure of Benjamini and Hochberg (1995).
+Among a thousand healthy gpus one has p = 0.1 % by chance. q (Benjamini and Hochberg, 1995) is the share of false ones
+to expect among all pairs of gpu and roof of the device that are accused with the same q or a smaller one.
 
-Among a thousand healthy gpus one has p = 0.1 % by chance. q is the share of false ones to expect among all pairs that
-are accused with the same q or a smaller one.
-
-When a gpu is accused, and when it is let go.
-
-The newest runs of a gpu are gone through from the oldest on, each held against the yardstick that its group had then.
-So a standing depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said
+The newest runs of a gpu are gone through from the oldest on, each held against the limits that its group had then. So
+an accusation depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said
 before.
-
-Verdicts on every gpu × judged roof of one device.
-
-The gpus of all cohorts of a device are one family of comparisons: q counts over all of them.
 """
 
 from __future__ import annotations
@@ -23,20 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.limits import JudgedCohort, Limits, judged_cohort
-from fleetridge_server.engine.rule import (
-    CLEAR_PART,
-    CLEAR_RUNS,
-    CONFIRMATIONS,
-    CONFIRMATIONS_APART,
-    FALSE_DISCOVERIES,
-    FEWEST_FOR_OUTLIER,
-    LOSS_AT_ONCE,
-    NEWEST_REPORTS,
-    REMEMBERED_REPORTS,
-)
 from fleetridge_server.engine.values import Member, Run, is_link, middle_of_few, values_of
 
 
@@ -57,7 +39,7 @@ def q_values(probabilities: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def largest_significant(probabilities: Sequence[float], rate: float = FALSE_DISCOVERIES) -> float:
+def largest_significant(probabilities: Sequence[float], rate: float = rule.FALSE_DISCOVERIES) -> float:
     """
     Largest p that is believed among these: one has q at most `rate` exactly where it does not exceed this.
 
@@ -117,7 +99,7 @@ def accusation(runs: Sequence[Run], yardstick: Limits, believed_p: float, earlie
         return _NOTHING
     beyond = [yardstick.is_beyond(value) for value in values]
     standing = _replayed(runs, (yardstick, *earlier), believed_p)
-    intermittent = sum(beyond) >= CONFIRMATIONS and _is_broken(values, beyond, yardstick)
+    intermittent = sum(beyond) >= rule.CONFIRMATIONS and _is_broken(values, beyond, yardstick)
     if standing is AccusationLevel.CLEAR and _comes_and_goes(values, beyond, yardstick):
         standing = AccusationLevel.SUSPECT
     return Accusation(standing, retest=beyond[0] and standing is AccusationLevel.CLEAR, intermittent=intermittent)
@@ -126,9 +108,9 @@ def accusation(runs: Sequence[Run], yardstick: Limits, believed_p: float, earlie
 def _replayed(runs: Sequence[Run], yardsticks: Sequence[Limits], believed_p: float) -> AccusationLevel:
     standing = AccusationLevel.CLEAR
     # Where older runs are forgotten, the oldest known one was not alone.
-    fewest = NEWEST_REPORTS if len(runs) == REMEMBERED_REPORTS else 1
+    fewest = rule.NEWEST_REPORTS if len(runs) == rule.REMEMBERED_REPORTS else 1
     for oldest_left in range(len(runs) - fewest, -1, -1):
-        recent = runs[oldest_left : oldest_left + NEWEST_REPORTS]
+        recent = runs[oldest_left : oldest_left + rule.NEWEST_REPORTS]
         yardstick = yardsticks[min(oldest_left, len(yardsticks) - 1)]
         if _is_cleared(recent, yardstick):
             standing = AccusationLevel.CLEAR
@@ -140,8 +122,12 @@ def _replayed(runs: Sequence[Run], yardsticks: Sequence[Limits], believed_p: flo
 def _accused(recent: Sequence[Run], yardstick: Limits, believed_p: float) -> AccusationLevel:
     """What the newest (at most three) runs accuse a gpu of by themselves."""
     newest = recent[0]
-    may_be_outlier = yardstick.n >= FEWEST_FOR_OUTLIER
-    if yardstick.loss(newest.value) >= LOSS_AT_ONCE and newest.reading.converged and yardstick.is_beyond(newest.value):
+    may_be_outlier = yardstick.n >= rule.FEWEST_FOR_OUTLIER
+    if (
+        yardstick.loss(newest.value) >= rule.LOSS_AT_ONCE
+        and newest.reading.converged
+        and yardstick.is_beyond(newest.value)
+    ):
         return AccusationLevel.OUTLIER if may_be_outlier else AccusationLevel.SUSPECT
     witnesses = [run for run in recent if yardstick.is_beyond(run.value)]
     value = middle_of_few([run.value for run in recent])
@@ -150,17 +136,19 @@ def _accused(recent: Sequence[Run], yardstick: Limits, believed_p: float) -> Acc
     if witnesses == [recent[0]] and len(recent) > 1:
         return AccusationLevel.CLEAR
     apart = witnesses[0].report.ordered_at - witnesses[-1].report.ordered_at
-    confirmed = len(witnesses) >= CONFIRMATIONS and apart >= CONFIRMATIONS_APART and yardstick.p(value) <= believed_p
+    confirmed = (
+        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and yardstick.p(value) <= believed_p
+    )
     return AccusationLevel.OUTLIER if confirmed and may_be_outlier else AccusationLevel.SUSPECT
 
 
 def _is_cleared(recent: Sequence[Run], yardstick: Limits) -> bool:
-    newest = recent[:CLEAR_RUNS]
-    return len(newest) == CLEAR_RUNS and all(_is_clearly_inside(run.value, yardstick) for run in newest)
+    newest = recent[: rule.CLEAR_RUNS]
+    return len(newest) == rule.CLEAR_RUNS and all(_is_clearly_inside(run.value, yardstick) for run in newest)
 
 
 def _is_clearly_inside(value: float, yardstick: Limits) -> bool:
-    return yardstick.loss(value) < CLEAR_PART * yardstick.limit
+    return yardstick.loss(value) < rule.CLEAR_PART * yardstick.limit
 
 
 def _is_broken(values: Sequence[float], beyond: Sequence[bool], yardstick: Limits) -> bool:
@@ -179,12 +167,12 @@ def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: 
     episodes = 0
     is_down = False
     for value, is_beyond in zip(values, beyond, strict=True):
-        if is_beyond and yardstick.loss(value) >= LOSS_AT_ONCE:
+        if is_beyond and yardstick.loss(value) >= rule.LOSS_AT_ONCE:
             episodes += not is_down
             is_down = True
         elif _is_clearly_inside(value, yardstick):
             is_down = False
-    return episodes >= CONFIRMATIONS
+    return episodes >= rule.CONFIRMATIONS
 
 
 @fast_dataclass

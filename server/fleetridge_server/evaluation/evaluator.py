@@ -1,15 +1,11 @@
 """
-One evaluation of a device, from histories to stored verdicts and alerts.
+One evaluation of a device, from what became due to stored verdicts and alerts.
 
-The collector of cyclic garbage, held back while an evaluation is made.
+Histories are brought up to date a few gpus at a time, then all are read in one state of the data and judged; what comes
+of it is stored in one transaction, so that whoever is killed leaves the evaluation before it whole.
 
-An evaluation of 100,000 gpus makes some ten million objects and no cycles. The collector looks at the young ones after
-every 700, and at all of them again and again as they become more: a quarter of the time of an evaluation.
-
-One evaluation, from what became due to stored verdicts.
-
-Histories are brought up to date a few gpus at a time, then all are read in one state of the data and judged; what
-comes of it is stored in one transaction, so that whoever is killed leaves the evaluation before it whole.
+An evaluation of 100,000 gpus makes some ten million objects and no cycles. The collector of cyclic garbage, held back
+meanwhile, would look at the young ones after every 700, and at all of them again and again: a quarter of the time.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """
-What is kept of a gpu's past for its next verdicts, and its packed form.
-
-What verdicts need of one gpu's past: few reports, its drifts, and what stands around its newest upgrade.
+What is kept of a gpu's past for its next verdicts: few reports, its drifts, what stands around its newest upgrade.
 
 A function of the gpu's reports alone, so that it can be kept until the gpu reports again, and that the order in which
 reports arrive never matters.
 
-Histories of gpus as text, and back.
-
-JSON in lists, as a fleet has millions of these values. What reports of a gpu have in common stands once in each text,
-and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is taken apart
-once for all texts that are read together. So these share the objects for what is equal in them, which the engine
-compares fastest.
+Packed it is JSON in lists, as a fleet has millions of these values. What a gpu's reports have in common stands once in
+each text, and what it has in common with other gpus in a part of its own, which is equal in the texts of most: it is
+taken apart once for all texts that are read together. So these share the objects for what is equal in them, which the
+engine compares fastest.
 """
 
 from __future__ import annotations
@@ -27,23 +23,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from fleetridge.report import RoofKey
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_epoch, drift_of_epoch, drift_samples
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.rule import (
-    FAILURES_IN_A_ROW,
-    FLOOR_WHEN_UNKNOWN,
-    HIGHEST_FLOOR,
-    NEWEST_REPORTS,
-    REMEMBERED_REPORTS,
-)
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
 from fleetridge_server.verdicts.order import EPOCH, microseconds
 
 # Drift is worked out beside both, since the scale of the cohort is known only when all gpus are looked at: the usual
 # floor, at which a healthy gpu gives no alarm in a hundred runs, and the largest, for fleets noisier than that.
-DRIFT_FLOORS = (FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR)
+DRIFT_FLOORS = (rule.FLOOR_WHEN_UNKNOWN, rule.HIGHEST_FLOOR)
 
 
 @fast_dataclass
@@ -105,7 +95,7 @@ def _drifts(history: GpuHistory, floors: Mapping[Cohort, float]) -> dict[RoofKey
 def _around_change(looks: Sequence[DriftSample], since: int) -> tuple[DriftSample, ...]:
     """Looks next to the newest change of epoch, `since` which there were some, as many as its effect is made from."""
     cut = len(looks) - since
-    return tuple(looks[max(0, cut - NEWEST_REPORTS) : cut + NEWEST_REPORTS]) if cut else ()
+    return tuple(looks[max(0, cut - rule.NEWEST_REPORTS) : cut + rule.NEWEST_REPORTS]) if cut else ()
 
 
 def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
@@ -116,7 +106,7 @@ def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
 
 def _states_kept(reports: Sequence[JudgedReport]) -> set[str]:
     """Those that tell where a gpu is, and whether it is measured: the newest of each kind."""
-    tried = [report for report in reports if report.outcome != "skipped"][:FAILURES_IN_A_ROW]
+    tried = [report for report in reports if report.outcome != "skipped"][: rule.FAILURES_IN_A_ROW]
     kinds: tuple[Callable[[JudgedReport], bool], ...] = (
         lambda _report: True,
         lambda report: report.is_measured,
@@ -144,7 +134,7 @@ def _runs_kept(reports: Sequence[JudgedReport]) -> set[str]:
                 continue
             key = report.conditions.method, roof
             conditions, count = counted.get(key, (report.conditions, 0))
-            if count < REMEMBERED_REPORTS and conditions == report.conditions:
+            if count < rule.REMEMBERED_REPORTS and conditions == report.conditions:
                 counted[key] = conditions, count + 1
                 kept.add(report.report_id)
     return kept

@@ -1,14 +1,9 @@
 """
 Reports out of the database as the rule takes them.
 
-Statements that read reports as the verdict engine takes them, and where in their rows what stands.
-
-Made once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
-
-Reports out of the database as the verdict engine takes them.
-
 Bounded whatever the length of a gpu's history: its newest reports of each kind of run, and, where those do not reach
-back to the beginning of its epoch, the first ones after it, from which drift takes its baseline.
+back to the beginning of its epoch, the first ones after it, from which drift takes its baseline. Statements are made
+once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
 The judgement of one device from what is stored of its gpus, for now or for a past that nobody evaluated.
 
-The judgement of one device: from what is stored of its gpus to all that is said of them. Nothing is written.
-
-Answers about a past that nobody evaluated are made by the same function as stored evaluations.
+Nothing is written: stored evaluations and answers about the past are made by the same function.
 """
 
 from __future__ import annotations

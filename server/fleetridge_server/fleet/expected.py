@@ -1,7 +1,5 @@
 """
-What should be there: the inventory, and the rosters that nodes send.
-
-The inventory: which nodes and gpus people expect, so that what never reported is missed, too.
+What should be there: the inventory that people import, and the rosters that nodes send.
 
 Each import replaces what was expected of its cluster.
 """

@@ -1,10 +1,7 @@
 """
-Nodes with their gpus: the list, and one by itself.
+Nodes that reported or are expected, with what is said of their gpus now: the list, and one by itself.
 
-All nodes that reported or are expected, with what is said of their gpus.
-
-Verdicts are those of now. A gpu that the inventory names and nobody ever saw has one too, on the node that it is
-expected on.
+A gpu that the inventory names and nobody ever saw has a verdict, too, on the node that it is expected on.
 """
 
 from __future__ import annotations

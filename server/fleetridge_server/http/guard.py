@@ -1,10 +1,9 @@
 """
 The guard: who calls, before anything else is looked at, and how often they may.
 
-A server without a token: open to whoever reaches it, so that not everybody shall.
-
-It listens on this machine alone, or its operator trusts the network. A browser on this machine is reached by every page
-that it shows: pages of others may neither send anything here nor read under a name that they made point here.
+A server without a token listens on this machine alone, or its operator trusts the network. A browser on this machine is
+reached by every page that it shows: pages of others may neither send anything here nor read under a name that they made
+point here.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
 """
-How much one caller gets: calls, bytes of a body, connections.
-
-How much one caller gets: a token bucket for each, in this process alone.
+How much one caller gets, in this process alone: calls (a token bucket each), connections and time.
 
 It stands against a program that went wrong, and against patient guessing; it is no guard against many machines that
-attack at once, which a proxy has to hold off.
-
-Connections: how long a client may take for its part, and how many there may be.
-
-uvicorn waits without end for the head of a request and for a client that reads nothing; whoever opens connections and
-says nothing would use up every file that this process may open.
+attack at once, which a proxy has to hold off. uvicorn waits without end for the head of a request and for a client that
+reads nothing; such ones would use up every file that this process may open.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Parameters that routes share: the database, names of devices and gpus, states, JSON or text.
-
-What routes ask of the app.
+What routes share: the database, names of devices and gpus, states, JSON or text.
 
 A route that reads is a plain function, which runs in a thread, and opens its own transaction:
 

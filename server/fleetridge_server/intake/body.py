@@ -1,16 +1,12 @@
 """
 A body on its way in: its bytes, its items, and for each whether plain JSON says all of it and the hash of its content.
 
-Reports whose text shows at a glance that they can be kept: nearly all.
-
 `strict_json.check` looks at each value. A report that has no unknown fields holds nothing but what its models let pass,
 so that only what they do not look at is left: its characters, the number of its values, and lists of plain integers.
 
-The hash of a report's content, as `Report.content_sha256` gives it and in a third of its time.
-
-Most of that time goes into writing some thousand values in order. Another writer does it here; where it spells numbers
-otherwise than the contract, they are written anew, and what it may not know, or what it could spell otherwise still, is
-left to the contract's own.
+The hash is that of `Report.content_sha256` in a third of its time, most of which goes into writing some thousand values
+in order. Another writer does it here; where it spells numbers otherwise than the contract, they are written anew, and
+what it may not know, or what it could spell otherwise still, is left to the contract's own.
 """
 
 from __future__ import annotations
