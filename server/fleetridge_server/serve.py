@@ -60,9 +60,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
     raise_file_limit()
     with listening(settings) as listener:
         server = _Server(
-            create_app(settings),
-            on_ready=lambda: on_ready(_address(listener)),
-            drain_s=drain_time_s(settings),
+            create_app(settings), on_ready=lambda: on_ready(_address(listener)), drain_s=drain_time_s(settings)
         )
         # uvicorn takes these signals, finishes in good order, and raises them once more for what was there before it.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -278,11 +278,7 @@ def _between(  # one step of the search, in which everything matters
 
 
 def _step(
-    factor: str,
-    within: tuple[Level, ...],
-    figures: Sequence[LevelFigures],
-    deviation: float,
-    slowest: Sequence[Member],
+    factor: str, within: tuple[Level, ...], figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]
 ) -> Step:
     low_side, high_side = figures[0], figures[-1]
     effect = low_side.median / high_side.median - 1

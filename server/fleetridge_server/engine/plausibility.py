@@ -82,14 +82,7 @@ _FLOP_PER_CLOCK: Mapping[str, Mapping[str, int]] = {
     },
     "gfx908": {"float32": 256, "bfloat16": 512, "float16": 1024, "int8": 1024},
     "gfx90a": {"float64": 256, "float32": 256, "bfloat16": 1024, "float16": 1024, "int8": 1024},
-    "gfx942": {
-        "float64": 256,
-        "float32": 256,
-        "bfloat16": 2048,
-        "float16": 2048,
-        "float8_e4m3fn": 4096,
-        "int8": 4096,
-    },
+    "gfx942": {"float64": 256, "float32": 256, "bfloat16": 2048, "float16": 2048, "float8_e4m3fn": 4096, "int8": 4096},
     "gfx950": {"bfloat16": 4096, "float16": 4096, "float8_e4m3fn": 8192, "int8": 8192},
 }
 

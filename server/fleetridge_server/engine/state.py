@@ -62,12 +62,7 @@ class Mark:
         if as_of < self.made_at or (self.until is not None and as_of >= self.until):
             return False
         cluster = None if place.node is None else place.node.cluster
-        scope = (
-            (self.gpu_id, place.gpu_id),
-            (self.node, place.node),
-            (self.rack, place.rack),
-            (self.cluster, cluster),
-        )
+        scope = ((self.gpu_id, place.gpu_id), (self.node, place.node), (self.rack, place.rack), (self.cluster, cluster))
         asked = [(wanted, found) for wanted, found in scope if wanted is not None]
         return bool(asked) and all(wanted == found for wanted, found in asked)
 

@@ -182,8 +182,7 @@ def device_then(span: Span) -> ColumnElement[int]:
     As in `gpus`: the newest report of those that know it best.
     """
     return case(
-        (_is_as_in_its_row(span), Gpu.device_id),
-        else_=_of_report_then(span, "device_id", Report.device_certainty),
+        (_is_as_in_its_row(span), Gpu.device_id), else_=_of_report_then(span, "device_id", Report.device_certainty)
     )
 
 
@@ -297,11 +296,7 @@ class ClusterGpus:
 
 def cluster_gpus(session: Session, population: DeviceGroup) -> list[ClusterGpus]:
     """What each cluster has of a device, by its name."""
-    there = (
-        Gpu.device_id == population.device_id,
-        Gpu.simulated.is_(population.simulated),
-        ~Gpu.quarantined,
-    )
+    there = (Gpu.device_id == population.device_id, Gpu.simulated.is_(population.simulated), ~Gpu.quarantined)
     identities: dict[str, list[str]] = defaultdict(list)
     for cluster, identity in session.execute(select(Gpu.cluster, Gpu.identity).where(*there)):
         identities[cluster].append(identity)

@@ -100,13 +100,7 @@ def note_sent(session: Session, claimed: Claimed, now: datetime) -> None:
 
 
 def note_failure(
-    session: Session,
-    claimed: Claimed,
-    now: datetime,
-    *,
-    problem: str,
-    is_final: bool,
-    retry_after_s: float = 0.0,
+    session: Session, claimed: Claimed, now: datetime, *, problem: str, is_final: bool, retry_after_s: float = 0.0
 ) -> bool:
     """The try failed: try later, after the pause that the receiver asks for, or give up; whether it was given up."""
     gives_up = is_final or now - claimed.made_at >= _GIVE_UP_AFTER

@@ -105,11 +105,7 @@ class DeviceList(Answer):
 
 
 def gpu_row(
-    location: GpuLocation,
-    roofs: GpuRoofs,
-    verdict: VerdictShown | None,
-    unjudged: NamedReport | None,
-    as_of: datetime,
+    location: GpuLocation, roofs: GpuRoofs, verdict: VerdictShown | None, unjudged: NamedReport | None, as_of: datetime
 ) -> GpuRow:
     """One gpu as it is listed; `unjudged` is its newest report that the evaluation does not know yet."""
     newest = newest_value(roofs)

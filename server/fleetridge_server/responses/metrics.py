@@ -77,13 +77,7 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
         .limit(most)
     )
     gpus = [
-        MetricGpu(
-            names[device_id],
-            cluster or "",
-            node or "",
-            shown_verdict(gpu_id, body, references[device_id]),
-            seen,
-        )
+        MetricGpu(names[device_id], cluster or "", node or "", shown_verdict(gpu_id, body, references[device_id]), seen)
         for device_id, gpu_id, body, cluster, node, seen in session.execute(query)
         if device_id in references
     ]

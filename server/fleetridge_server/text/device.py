@@ -50,13 +50,7 @@ _RIDGES = (
     Column("I*", "FLOP/B"),
     Column("of publ.", "pi"),
 )
-_BANDWIDTHS = (
-    Column("memory"),
-    Column("peers"),
-    Column("beta", "GB/s"),
-    Column("quartiles"),
-    Column("of publ."),
-)
+_BANDWIDTHS = (Column("memory"), Column("peers"), Column("beta", "GB/s"), Column("quartiles"), Column("of publ."))
 _GPUS = (
     Column("worst in"),
     Column("by"),

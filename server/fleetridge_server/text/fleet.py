@@ -83,12 +83,7 @@ def _mark(mark: MarkShown) -> list[str]:
     ]
 
 
-_DEVICES = (
-    Column("device"),
-    Column("gpus"),
-    Column("verdicts", align="left"),
-    Column("evaluated", align="left"),
-)
+_DEVICES = (Column("device"), Column("gpus"), Column("verdicts", align="left"), Column("evaluated", align="left"))
 _NODES = (
     Column("worst nodes"),
     Column("cluster", align="left"),

@@ -112,9 +112,7 @@ def alert_page(
 
 def _open_of(population: DeviceGroup) -> Select[Alert]:
     return select(Alert).where(
-        Alert.device_id == population.device_id,
-        Alert.simulated.is_(population.simulated),
-        Alert.resolved_at.is_(None),
+        Alert.device_id == population.device_id, Alert.simulated.is_(population.simulated), Alert.resolved_at.is_(None)
     )
 
 

@@ -238,12 +238,7 @@ def summaries_of(
         chunks = ([row.identity.in_(chunk)] for chunk in in_chunks(sorted(gpu_ids)))
     return {
         gpu_id: VerdictSummary(
-            gpu_id,
-            cast("State", state),
-            cast("State | None", last_state),
-            since,
-            reason,
-            order.loss_of(gpu_row),
+            gpu_id, cast("State", state), cast("State | None", last_state), since, reason, order.loss_of(gpu_row)
         )
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))

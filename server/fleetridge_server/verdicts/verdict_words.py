@@ -83,13 +83,7 @@ def onset_words(own: JudgedRoof) -> str:
     changes = tuple(SettingChange(change.factor, change.before, change.after) for change in own.slow_with)
     return streak_words(
         Onset(
-            own.slow_since,
-            own.slow_since_is_bound,
-            own.newest_beyond,
-            inside,
-            own.runs_beyond,
-            len(own.runs),
-            changes,
+            own.slow_since, own.slow_since_is_bound, own.newest_beyond, inside, own.runs_beyond, len(own.runs), changes
         )
     )
 

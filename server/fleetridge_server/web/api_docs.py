@@ -18,13 +18,7 @@ from fleetridge_server.web.rendering import Frame, Links, html
 
 Schema = Mapping[str, Any]
 
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "null",
-}
+_KINDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
 _FORMATS = {"date-time": "time", "uuid": "UUID"}
 
 # A longer one is a list of words that the text beside it names anyway.

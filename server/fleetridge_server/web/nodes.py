@@ -192,12 +192,7 @@ def _rank_at(position: Position) -> _NodeRank:
 def _position(row: NodeRow, of_list: str, as_of: datetime) -> Position:
     rank = _rank(row)
     return Position(
-        of_list=of_list,
-        as_of=as_of,
-        name=rank.name,
-        cluster=rank.cluster,
-        severity=rank.severity,
-        loss=rank.gain,
+        of_list=of_list, as_of=as_of, name=rank.name, cluster=rank.cluster, severity=rank.severity, loss=rank.gain
     )
 
 

@@ -76,12 +76,7 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
         drawn.append(_strip(strip, axis, drawn[-1].end if drawn else top_of(chart.title, layout), layout))
     end = drawn[-1].end
     key, bottom = legend(_keys(strips), end + 2.2 * LINE, layout)
-    parts = [
-        _grid(axis, drawn, end, layout),
-        *(own.head for own in drawn),
-        *(own.marks for own in drawn),
-        key,
-    ]
+    parts = [_grid(axis, drawn, end, layout), *(own.head for own in drawn), *(own.marks for own in drawn), key]
     return framed(chart.title, " ".join(_sentence(strip) for strip in strips), layout, bottom, parts)
 
 
@@ -145,10 +140,7 @@ def _marks_of_limits(strip: Strip, lane: Lane) -> str:
     if strip.limit is not None:
         x = axis.at(-strip.limit)
         beyond = rectangle("fr-beyond", axis.start - 8, lane.top, x - axis.start + 8, lane.bottom - lane.top)
-        parts += [
-            beyond,
-            path("fr-limit", [f"M{coordinate(x)} {coordinate(lane.top)}{vertical}"]),
-        ]
+        parts += [beyond, path("fr-limit", [f"M{coordinate(x)} {coordinate(lane.top)}{vertical}"])]
     parts.append(
         path("fr-median", [f"M{coordinate(axis.at(0))} {coordinate(lane.top - 4)}V{coordinate(lane.bottom + 4)}"])
     )
