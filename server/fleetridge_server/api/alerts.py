@@ -163,18 +163,7 @@ def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
 def keep_mark_in(session: Session, mark: MarkRequest, now: datetime) -> MarkShown:
     """The same as part of a transaction."""
     _require_sense(session, mark, now)
-    new = NewMark(
-        kind=mark.kind,
-        reason=mark.reason,
-        author=mark.author,
-        until=mark.until,
-        gpu=mark.gpu_id,
-        cluster=mark.cluster,
-        node=mark.node,
-        rack=mark.rack,
-        simulated=mark.cluster == SIMULATED,
-        loss=mark.loss,
-    )
+    new = NewMark(**mark.model_dump(exclude={"gpu_id"}), gpu=mark.gpu_id, simulated=mark.cluster == SIMULATED)
     return mark_shown(add_mark(session, new, now), now)
 
 

@@ -27,7 +27,15 @@ from fleetridge_server.responses.verdict import (
     roofs_of,
 )
 from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
-from fleetridge_server.verdicts.order import NOT_ACCUSED, FleetOrder, Losses, microseconds, ranked, worst_losses
+from fleetridge_server.verdicts.order import (
+    NOT_ACCUSED,
+    FleetOrder,
+    Losses,
+    by_loss,
+    microseconds,
+    ranked,
+    worst_losses,
+)
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,
@@ -159,7 +167,7 @@ class _Ranking:
         """Offset of the first gpu after one that was given; where its order is gone, after where it would stand."""
         if position.severity is None or position.severity >= _NOT_EVALUATED:
             return len(self.places)
-        rank, place = (position.severity, *_by_loss(position.loss)), position.place
+        rank, place = (position.severity, *by_loss(position.loss)), position.place
         if position.evaluation != self.evaluation_id:
             place = self._place_of(position.name, rank)
         return bisect_right(range(len(self.places)), (rank, -1 if place is None else place), key=self._rank)
@@ -175,7 +183,7 @@ class _Ranking:
         if place is None:
             return None
         loss = self.losses[place]
-        own = self.order.severities[place], *_by_loss(None if isnan(loss) else loss)
+        own = self.order.severities[place], *by_loss(None if isnan(loss) else loss)
         return place if own == rank else None
 
     def _entry(self, offset: int) -> _Entry:
@@ -185,7 +193,7 @@ class _Ranking:
 
     def _rank(self, offset: int) -> tuple[tuple[int, bool, float], int]:
         entry = self._entry(offset)
-        return (entry.severity, *_by_loss(entry.loss)), entry.place
+        return (entry.severity, *by_loss(entry.loss)), entry.place
 
 
 def gpu_list(session: Session, asked: ListRequest) -> GpuList:
@@ -272,10 +280,6 @@ def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None
     if columns is None:
         return None
     return worst_losses(ref.body, columns, only) if columns else [nan] * len(order_of(session, ref))
-
-
-def _by_loss(loss: float | None) -> tuple[bool, float]:
-    return (True, 0.0) if loss is None else (False, -loss)
 
 
 def _takes_unknown(asked: ListRequest) -> bool:

@@ -40,6 +40,11 @@ class NamedRoof(Protocol):
     def kernel(self) -> str | None: ...  # noqa: D102 # said above
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 gpu", "8 gpus"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def rate_of(kind: str) -> RateName:
     """Pi for arithmetic, beta for memory."""
     return "pi" if kind == "compute" else "beta"

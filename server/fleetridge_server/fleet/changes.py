@@ -20,8 +20,8 @@ from fleetridge_server.verdicts.stored import EvaluationRef, verdict_counts
 
 
 @dataclass(frozen=True, slots=True)
-class Unmeasured:
-    """A gpu and when it was last measured without disturbance; None where it never was."""
+class LongUnmeasured:
+    """A gpu that was not measured for long; `measured_at` is null where it never was."""
 
     gpu_id: str
     device: str
@@ -36,7 +36,7 @@ class MeasuredShare:
 
     gpus: int
     measured: int
-    longest: tuple[Unmeasured, ...]
+    longest: tuple[LongUnmeasured, ...]
 
 
 def measured_share(session: Session, span: Span, cluster: str | None, since: datetime, most: int) -> MeasuredShare:
@@ -60,7 +60,7 @@ def measured_share(session: Session, span: Span, cluster: str | None, since: dat
         .order_by(last.c.at.asc().nulls_first(), Gpu.identity)
         .limit(most)
     )
-    return MeasuredShare(gpus, measured, tuple(Unmeasured(*row) for row in session.execute(query)))
+    return MeasuredShare(gpus, measured, tuple(LongUnmeasured(*row) for row in session.execute(query)))
 
 
 def measured_now(
@@ -78,7 +78,7 @@ def measured_now(
     if len(longest) < most:
         rest = _named(long_ago).order_by(Gpu.measured_at, Gpu.identity).limit(most - len(longest))
         longest = [*longest, *session.execute(rest)]
-    return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(Unmeasured(*row) for row in longest))
+    return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(LongUnmeasured(*row) for row in longest))
 
 
 def _named(chosen: Sequence[ColumnElement[bool]]) -> Select[Any]:

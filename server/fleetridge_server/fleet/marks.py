@@ -6,7 +6,7 @@ A mark changes nothing by itself; the next evaluation respects it, and making or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import or_, select
@@ -57,19 +57,7 @@ def add_mark(session: Session, mark: NewMark, at: datetime) -> StoredMark:
         MarkScopeError: no scope, a node or rack without its cluster, or a cluster of the other population.
     """
     _require_scope(mark)
-    stored = StoredMark(
-        kind=mark.kind,
-        reason=mark.reason,
-        author=mark.author,
-        made_at=at,
-        until=mark.until,
-        simulated=mark.simulated,
-        gpu=mark.gpu,
-        cluster=mark.cluster,
-        node=mark.node,
-        rack=mark.rack,
-        loss=mark.loss,
-    )
+    stored = StoredMark(**asdict(mark), made_at=at)
     session.add(stored)
     session.flush()
     note_due(session, _populations(session, stored), at)

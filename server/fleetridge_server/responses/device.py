@@ -220,22 +220,7 @@ def shown_roof(value: GpuValue, as_of: datetime) -> roof_shapes.ShownRoof:
 def report_summary(named: NamedReport) -> roof_shapes.ReportSummary:
     """A report in a line."""
     report = named.report
-    return roof_shapes.ReportSummary(
-        report_id=report.id,
-        ordered_at=report.ordered_at,
-        measured_from=report.measured_from,
-        measured_to=report.measured_to,
-        received_at=report.received_at,
-        run_kind=report.run_kind,
-        outcome=report.outcome,
-        reason=report.reason,
-        detail=report.detail,
-        cluster=report.cluster,
-        node=named.node,
-        driver=report.driver,
-        contended=report.contended,
-        clock_ahead=report.clock_ahead,
-    )
+    return roof_shapes.shape_of(roof_shapes.ReportSummary, report, report_id=report.id, node=named.node)
 
 
 def _basis(value: GpuValue, as_of: datetime) -> dict[str, Any]:

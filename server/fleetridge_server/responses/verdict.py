@@ -22,7 +22,7 @@ from fleetridge_server.evaluation.figures import peers_of
 from fleetridge_server.fleet.reports import ReportReadings
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
 from fleetridge_server.verdicts.order import CohortColumn
-from fleetridge_server.verdicts.roof_shapes import Answer
+from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
 from fleetridge_server.verdicts.stored import EvaluationRef, VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
 
@@ -157,17 +157,7 @@ def evaluated_by(evaluation: EvaluationRef | None, *, device: str, asked: dateti
 
 def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
     """A verdict in short."""
-    return VerdictShown(
-        state=verdict.state,
-        last_state=verdict.last_state,
-        since=since,
-        text=verdict.text,
-        loss=verdict.worst_loss,
-        flags=verdict.flags,
-        reasons=verdict.reasons,
-        slow_since=verdict.slow_since,
-        slow_since_is_bound=verdict.slow_since_is_bound,
-    )
+    return shape_of(VerdictShown, verdict, since=since, loss=verdict.worst_loss)
 
 
 def state_shown(summary: VerdictSummary) -> VerdictShown:

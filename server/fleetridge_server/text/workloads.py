@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.ridge import Tokens
-from fleetridge_server.engine.wording import reading_words, roof_words, value_words, variant
+from fleetridge_server.engine.wording import counted, reading_words, roof_words, value_words, variant
 from fleetridge_server.responses.comparison import Comparison, GroupShown, RoofComparison
 from fleetridge_server.responses.workload import DeviceWorkloads, RidgeWorkloads, ShapeShown, WorkloadShown
-from fleetridge_server.text.words import at, blocks, counted, differing_conditions, lines, short_id, spread
+from fleetridge_server.text.words import at, blocks, differing_conditions, lines, short_id, spread
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
 
 _WORKLOADS = (

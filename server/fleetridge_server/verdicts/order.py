@@ -186,10 +186,11 @@ def fleet_order(gpus: Iterable[OrderedGpu], factor_names: Sequence[str] = ()) ->
 
 
 def _rank(gpu: OrderedGpu) -> tuple[int, bool, float, str]:
-    return severity(gpu.state, gpu.last_state), *_by_loss(gpu.loss), gpu.gpu_id
+    return severity(gpu.state, gpu.last_state), *by_loss(gpu.loss), gpu.gpu_id
 
 
-def _by_loss(loss: float | None) -> tuple[bool, float]:
+def by_loss(loss: float | None) -> tuple[bool, float]:
+    """Key by which the largest loss comes first, and last what has none."""
     return (True, 0.0) if loss is None else (False, -loss)
 
 

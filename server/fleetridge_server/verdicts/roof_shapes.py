@@ -8,7 +8,7 @@ Fields may be added later, so that a reader should pass over those that it does 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -48,6 +48,15 @@ class Answer(BaseModel):
     """Base of every part of an answer."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+_Shape = TypeVar("_Shape")
+
+
+def shape_of(shape: type[_Shape], source: object, **others: Any) -> _Shape:  # noqa: ANN401 # fields are checked by pydantic
+    """A part of an answer whose fields a row, or another value, has under the same names, but for the `others`."""
+    names = shape.model_fields if issubclass(shape, BaseModel) else shape.__annotations__
+    return shape(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 
 class DeviceName(Answer):

@@ -10,6 +10,7 @@ from math import floor
 
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.statistics import Distribution, distribution
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, nice_step, roomy, written
 from fleetridge_server.web.charts.marks import triangle_down
 from fleetridge_server.web.charts.svg import (
@@ -202,7 +203,7 @@ def _bar(low: float, step: float, gpus: float, most: float, where: tuple[Axis, f
     left, right = axis.at(low), axis.at(low + step)
     height = max(_LOWEST_BAR, (_BARS - 6) * gpus / most)
     count = round(gpus)
-    says = f"{count} gpu{'' if count == 1 else 's'} from {significant(low)} to {quantity(low + step, unit)}"
+    says = f"{counted(count, 'gpu')} from {significant(low)} to {quantity(low + step, unit)}"
     bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
     return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
 
@@ -259,7 +260,7 @@ def _keys(chart: DistributionChart) -> list[LegendKey]:
 
 
 def _sentence(chart: DistributionChart, figures: Distribution, layout: Layout) -> str:
-    gpus = f"{figures.n} gpu{'' if figures.n == 1 else 's'}"
+    gpus = counted(figures.n, "gpu")
     if figures.n == 1:
         return f"{gpus}, {quantity(figures.median, chart.unit)}"
     short = f"{gpus}, median {quantity(figures.median, chart.unit)}"

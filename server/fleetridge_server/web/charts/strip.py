@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetridge.quantities import deviation, quantity, signed_percent
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, squeezed, width_of
 from fleetridge_server.web.charts.marks import MarkStyle, circle, is_noted
 from fleetridge_server.web.charts.strip_marks import (
@@ -124,7 +125,7 @@ def _head_lines(strip: Strip, layout: Layout) -> list[tuple[str, str]]:
 
 def _figures(strip: Strip) -> list[str]:
     count = strip.count
-    figures = [f"median {quantity(strip.median, strip.unit)}", f"{count} gpu{'' if count == 1 else 's'}"]
+    figures = [f"median {quantity(strip.median, strip.unit)}", counted(count, "gpu")]
     if strip.limit is not None:
         figures.append(f"limit {signed_percent(-strip.limit)}")
     if strip.published is not None:
