@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server import text
-from fleetridge_server.api.gpu_lists import GpuList, ListedGpu, ListRequest, gpu_list
+from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -42,7 +42,7 @@ from fleetridge_server.http.parameters import (
     the_device,
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
-from fleetridge_server.responses.verdict import VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
 from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures
 from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at, verdict_counts
 

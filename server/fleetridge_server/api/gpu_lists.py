@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isnan, nan
 from uuid import UUID
 
@@ -17,16 +17,17 @@ from fleetridge_server.engine.ridge import Filter, GpuRoofs, listed, measured_si
 from fleetridge_server.evaluation.figures import filtered_figures
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
-from fleetridge_server.fleet.reports import NamedReport, ReportReadings, newest_unjudged, readings_of
+from fleetridge_server.fleet.reports import ReportReadings, newest_unjudged, readings_of
 from fleetridge_server.http.paging import Position, page
 from fleetridge_server.responses.verdict import (
+    Drawn,
+    ListedGpu,
     cohort_distributions,
     drawn_roofs,
     judged_cohorts,
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
 from fleetridge_server.verdicts.order import (
     NOT_ACCUSED,
     FleetOrder,
@@ -40,7 +41,6 @@ from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,
     EvaluationRef,
-    VerdictSummary,
     columns_of,
     order_of,
     stored_evaluation,
@@ -83,44 +83,6 @@ class ListRequest:
     position: Position | None
     of_list: str
     drawn: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ListedGpu:
-    """
-    A gpu of a list.
-
-    Attributes:
-        roofs: what it reaches, those that are listed.
-        said: its verdict; None where the evaluation knows nothing of it, or not its numbers any more.
-        summary: the same in a line, where that is all that is kept.
-        unjudged: its newest report that the evaluation does not know yet.
-    """
-
-    location: GpuLocation
-    roofs: GpuRoofs
-    said: DatedVerdict | None = None
-    summary: VerdictSummary | None = None
-    unjudged: NamedReport | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """
-    What charts are made from.
-
-    Attributes:
-        gpus: to draw, worst first; summaries: what is said of them in a line.
-        listed: how many gpus the filters take.
-        is_complete: whether `gpus` are all of them.
-        quantiles: of all peers in each listed roof, where they are not.
-    """
-
-    gpus: tuple[ListedGpu, ...] = ()
-    summaries: Mapping[str, VerdictSummary] = field(default_factory=dict)
-    listed: int = 0
-    is_complete: bool = True
-    quantiles: tuple[CohortFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

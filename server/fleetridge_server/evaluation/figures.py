@@ -19,7 +19,13 @@ from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.statistics import Distribution, distribution, distribution_of, percentiles
 from fleetridge_server.fleet.locations import ClusterGpus
 from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures
-from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge, published_beta_gbps, published_roofs
+from fleetridge_server.verdicts.roof_shapes import (
+    FleetBandwidth,
+    FleetRidge,
+    published_beta_gbps,
+    published_roofs,
+    shape_of,
+)
 from fleetridge_server.verdicts.verdict_words import roof_name, unit_of
 
 _Gpu = TypeVar("_Gpu", bound=Hashable)
@@ -118,12 +124,9 @@ def _fleet_ridge(
     fitting = [(own, beta) for own, beta in pairs if beta is not None]
     beta = _distribution_or_none([beta for _, beta in fitting])
     published = published_roofs(device_name, cohort.roof.dtype, cohort.conditions)
-    return FleetRidge(
-        dtype=cohort.roof.dtype,
-        out_dtype=cohort.roof.out_dtype,
-        fast_accumulation=cohort.roof.fast_accumulation,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
+    return shape_of(
+        FleetRidge,
+        cohort.roof,
         conditions=cohort.conditions,
         peers=pi.n,
         note=too_few(pi.n),
@@ -138,10 +141,9 @@ def _fleet_ridge(
 
 def _fleet_bandwidth(cohort: Cohort, beta: Distribution, device_name: str) -> FleetBandwidth:
     published = published_beta_gbps(device_name, cohort.conditions)
-    return FleetBandwidth(
-        dtype=cohort.roof.dtype,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
+    return shape_of(
+        FleetBandwidth,
+        cohort.roof,
         conditions=cohort.conditions,
         peers=beta.n,
         note=too_few(beta.n),

@@ -179,3 +179,11 @@ def _newest_states(session: Session, chosen: Sequence[ColumnElement[bool]]) -> d
     ranked = select(row.identity, row.state, place.label("place")).where(*chosen).subquery()
     found = session.execute(select(ranked.c.identity, ranked.c.state).where(ranked.c.place == 1))
     return {row.identity: row.state for row in found}
+
+
+def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> Sequence[VerdictChange]:
+    """Changes of one gpu's verdict up to a time, newest first; historical evaluations are left out."""
+    row = VerdictChange
+    own = (row.identity == gpu_id, row.simulated.is_(span.simulated), row.historical.is_(False))
+    query = select(row).where(*own, row.as_of <= span.as_of).order_by(row.as_of.desc(), row.id.desc()).limit(limit)
+    return session.scalars(query).all()

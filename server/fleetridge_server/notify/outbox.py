@@ -19,6 +19,7 @@ from fleetridge_server.db.access_tables import Notification, NotifiedAlert
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.notify.payload import AlertView
+from fleetridge_server.verdicts.roof_shapes import shape_of
 
 # Alerts of one message: a body of some tens of kilobytes, which any receiver takes.
 MOST_ALERTS = 64
@@ -157,23 +158,5 @@ def _is_only_maker(session: Session) -> bool:
 
 
 def _views(session: Session, query: Select[Alert, Device], most: int) -> list[AlertView]:
-    return [_view(alert, device) for alert, device in session.execute(query.order_by(Alert.id).limit(most))]
-
-
-def _view(alert: Alert, device: Device) -> AlertView:
-    return AlertView(
-        id=alert.id,
-        kind=alert.kind,
-        subject=alert.subject,
-        device=device.name,
-        slug=device.slug,
-        cluster=alert.cluster,
-        node=alert.node,
-        rack=alert.rack,
-        gpu=alert.gpu,
-        state=alert.state,
-        summary=alert.summary,
-        details=alert.details,
-        opened_at=alert.opened_at,
-        resolved_at=alert.resolved_at,
-    )
+    found = session.execute(query.order_by(Alert.id).limit(most))
+    return [shape_of(AlertView, alert, device=device.name, slug=device.slug) for alert, device in found]

@@ -109,16 +109,9 @@ def gpu_row(
 ) -> GpuRow:
     """One gpu as it is listed; `unjudged` is its newest report that the evaluation does not know yet."""
     newest = newest_value(roofs)
-    return GpuRow(
-        gpu_id=location.gpu_id,
-        cluster=location.cluster,
-        node=location.node,
-        index=location.index,
-        pci_bus_id=location.pci_bus_id,
-        mig_profile=location.mig_profile,
-        partition=location.partition,
-        outcome=location.outcome,
-        reason=location.reason,
+    return roof_shapes.shape_of(
+        GpuRow,
+        location,
         not_judged_yet=None if unjudged is None else report_summary(unjudged),
         measured_to=None if newest is None or newest.newest is None else newest.newest.measured_to,
         age_s=None if newest is None else _age_s(newest, as_of),
@@ -173,12 +166,9 @@ def newest_value(roofs: GpuRoofs) -> GpuValue | None:
 def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
     """One gpu's ridge as it is shown."""
     roof, beta = ridge.pi.own.cohort.roof, ridge.beta
-    return roof_shapes.GpuRidge(
-        dtype=roof.dtype,
-        out_dtype=roof.out_dtype,
-        fast_accumulation=roof.fast_accumulation,
-        regime=roof.regime,
-        kernel=roof.kernel,
+    return roof_shapes.shape_of(
+        roof_shapes.GpuRidge,
+        roof,
         peers=ridge.pi.against.n,
         note=ridge.pi.against.note,
         pi_tflops=ridge.pi.own.value,
@@ -197,10 +187,9 @@ def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
 def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
     """One gpu's judged bandwidth as it is shown."""
     roof = beta.own.cohort.roof
-    return roof_shapes.GpuBandwidth(
-        dtype=roof.dtype,
-        regime=roof.regime,
-        kernel=roof.kernel,
+    return roof_shapes.shape_of(
+        roof_shapes.GpuBandwidth,
+        roof,
         peers=beta.against.n,
         note=beta.against.note,
         beta_gbps=beta.own.value,

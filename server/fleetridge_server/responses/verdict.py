@@ -7,6 +7,7 @@ Pure: verdicts, readings of the reports behind them and figures in; roofs of gpu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from math import isnan
 from typing import Any
@@ -19,12 +20,51 @@ from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
-from fleetridge_server.fleet.reports import ReportReadings
-from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
+from fleetridge_server.fleet.locations import GpuLocation
+from fleetridge_server.fleet.reports import NamedReport, ReportReadings
+from fleetridge_server.verdicts.evaluation_shapes import CohortFigures, EvaluationBody, cohort_of
 from fleetridge_server.verdicts.order import CohortColumn
 from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
-from fleetridge_server.verdicts.stored import EvaluationRef, VerdictSummary
+from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGpu:
+    """
+    A gpu of a list.
+
+    Attributes:
+        roofs: what it reaches, those that are listed.
+        said: its verdict; None where the evaluation knows nothing of it, or not its numbers any more.
+        summary: the same in a line, where that is all that is kept.
+        unjudged: its newest report that the evaluation does not know yet.
+    """
+
+    location: GpuLocation
+    roofs: GpuRoofs
+    said: DatedVerdict | None = None
+    summary: VerdictSummary | None = None
+    unjudged: NamedReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """
+    What charts are made from.
+
+    Attributes:
+        gpus: to draw, worst first; summaries: what is said of them in a line.
+        listed: how many gpus the filters take.
+        is_complete: whether `gpus` are all of them.
+        quantiles: of all peers in each listed roof, where they are not.
+    """
+
+    gpus: tuple[ListedGpu, ...] = ()
+    summaries: Mapping[str, VerdictSummary] = field(default_factory=dict)
+    listed: int = 0
+    is_complete: bool = True
+    quantiles: tuple[CohortFigures, ...] = ()
 
 
 def newest_reports(verdict: GpuVerdict) -> list[UUID]:

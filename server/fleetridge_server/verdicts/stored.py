@@ -260,14 +260,6 @@ def verdict_counts(session: Session, ref: EvaluationRef | None, cluster: str | N
     return {state: counts[state] for state in STATES if state in counts}
 
 
-def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> Sequence[VerdictChange]:
-    """Changes of one gpu's verdict up to a time, newest first; historical evaluations are left out."""
-    row = VerdictChange
-    own = (row.identity == gpu_id, row.simulated.is_(span.simulated), row.historical.is_(False))
-    query = select(row).where(*own, row.as_of <= span.as_of).order_by(row.as_of.desc(), row.id.desc()).limit(limit)
-    return session.scalars(query).all()
-
-
 def _ref(stored: StoredEvaluation, span: Span, *, is_newest: bool) -> EvaluationRef:
     body = _opened_body(stored.body)
     return EvaluationRef(
