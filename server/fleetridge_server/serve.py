@@ -142,12 +142,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[socket.socket]:
-    """
-    Socket that listens where the settings say.
-
-    Raises:
-        ListenError: it cannot.
-    """
+    """Socket that listens where the settings say. Raises ListenError: it cannot."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)

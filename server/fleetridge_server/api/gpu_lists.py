@@ -159,12 +159,7 @@ class _Ranking:
 
 
 def gpu_list(session: Session, asked: ListRequest) -> GpuList:
-    """
-    A page of the gpus of a device, worst first.
-
-    Raises:
-        ProblemError: 422, the position is of another list.
-    """
+    """A page of the gpus of a device, worst first. Raises ProblemError: 422, the position is of another list."""
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
     began = None if ref is None else _began(session, asked, ref)
     ranking = None if began is None else _ranking(session, asked, began)

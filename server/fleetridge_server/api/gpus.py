@@ -94,12 +94,7 @@ def get_gpu_history(
 
 
 def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> GpuHistoryAnswer:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 404, there is no such gpu; 422, the position is of another list.
-    """
+    """The answer. Raises ProblemError: 404, there is no such gpu; 422, the position is of another list."""
     this_list = list_id(f"/gpus/{gpu_id}/history", query)
     position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), simulated=query.cluster is not None)
@@ -154,12 +149,7 @@ class GpuRead:
 
 
 def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
-    """
-    The answer with what it was made from.
-
-    Raises:
-        ProblemError: 404, there is no such gpu.
-    """
+    """The answer with what it was made from. Raises ProblemError: 404, there is no such gpu."""
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)

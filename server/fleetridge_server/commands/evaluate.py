@@ -44,12 +44,7 @@ def add_evaluate(
 
 
 def evaluate(options: argparse.Namespace, settings: Settings) -> int:
-    """
-    Run the command; its exit code.
-
-    Raises:
-        UnknownDeviceError: no device has that name.
-    """
+    """Run the command; its exit code. Raises UnknownDeviceError: no device has that name."""
     from fleetridge_server.db.database import open_database
     from fleetridge_server.db.schema import check_schema
     from fleetridge_server.evaluation.evaluator import Evaluator

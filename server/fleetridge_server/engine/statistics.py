@@ -60,12 +60,7 @@ def median(values: Iterable[float]) -> float:
 
 
 def distribution(values: Iterable[float]) -> Distribution:
-    """
-    Six figures of a group.
-
-    Raises:
-        ValueError: no values, or one that is not finite.
-    """
+    """Six figures of a group. Raises ValueError: no values, or one that is not finite."""
     ordered = _sorted_finite(values)
     return Distribution(
         n=len(ordered),

@@ -64,12 +64,7 @@ class EpochChange(NamedTuple):
 
 
 def paired_effect(pairs: Sequence[tuple[float, float]]) -> PairedEffect:
-    """
-    Effect from values before and after, above 0, of at least one gpu.
-
-    Raises:
-        ValueError: no pairs.
-    """
+    """Effect from values before and after, above 0, of at least one gpu. Raises ValueError: no pairs."""
     if not pairs:
         raise ValueError("no pairs: ask for an effect where at least one gpu was measured before and after")
     logs = sorted(math.log(after / before) for before, after in pairs)

@@ -219,12 +219,7 @@ def quarantine_token(session: Session, token_id: int, since: datetime | None, at
 
 
 def release_token(session: Session, token_id: int) -> StoredToken:
-    """
-    Take a token out of quarantine.
-
-    Raises:
-        UnknownTokenError: there is none.
-    """
+    """Take a token out of quarantine. Raises UnknownTokenError: there is none."""
     token = locked_token(session, token_id)
     token.quarantined_at, token.quarantined_since = None, None
     return token

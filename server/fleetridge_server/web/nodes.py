@@ -139,12 +139,7 @@ def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
 
 
 def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPage:
-    """
-    The page.
-
-    Raises:
-        ProblemError: 422, the position is of another list.
-    """
+    """The page. Raises ProblemError: 422, the position is of another list."""
     this_list = list_id("/ui/nodes", query)
     position = position_after(query.after, this_list)
     rows = read.rows if position is None else read.rows[bisect_right(read.rows, _rank_at(position), key=_rank) :]

@@ -81,12 +81,7 @@ class Spread:
 
 
 def of_quantiles(gpus: int, quantiles: Sequence[float]) -> Spread:
-    """
-    Of the 101 values from 0 % to 100 %.
-
-    Raises:
-        ValueError: it is another number of values.
-    """
+    """Of the 101 values from 0 % to 100 %. Raises ValueError: it is another number of values."""
     if len(quantiles) != _PERCENTILES:
         raise ValueError(f"{len(quantiles)} quantiles: give those at 0 %, 1 % … 100 %, {_PERCENTILES} of them")
     parts = tuple((number / 100, value) for number, value in enumerate(quantiles))

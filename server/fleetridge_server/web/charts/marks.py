@@ -148,12 +148,7 @@ def said_of(gpu: DrawnGpu, says: str) -> str:
 
 
 def checked_href(href: str) -> str:
-    """
-    An address within the site.
-
-    Raises:
-        ValueError: it leads elsewhere, or may run a script.
-    """
+    """An address within the site. Raises ValueError: it leads elsewhere, or may run a script."""
     if not href.startswith("/") or href.startswith("//"):
         raise ValueError(f"a mark may not link to {href!r}: give a path that starts with one '/'")
     return href
