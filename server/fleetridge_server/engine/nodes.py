@@ -218,17 +218,12 @@ class StragglerCost:
         return best if best is not None and best.gain > 0 else None
 
 
-def straggler_cost(values: Sequence[float], most_left_out: int = 8) -> StragglerCost:
-    """
-    Cost of the slowest gpu of a group.
+# A node's worth.
+_MOST_LEFT_OUT = 8
 
-    Args:
-        values: one per gpu, above 0.
-        most_left_out: up to how many worst gpus to leave out; a node's worth by default.
 
-    Raises:
-        ValueError: no values.
-    """
+def straggler_cost(values: Sequence[float]) -> StragglerCost:
+    """Cost of the slowest gpu of a group, by one value above 0 per gpu. Raises ValueError: no values."""
     if not values:
         raise ValueError("no values: ask for the cost of a group that has gpus")
     ordered = sorted(values)
@@ -236,6 +231,6 @@ def straggler_cost(values: Sequence[float], most_left_out: int = 8) -> Straggler
     rate = n * ordered[0]
     without = tuple(
         WithoutWorst(left_out, (n - left_out) * ordered[left_out], (n - left_out) * ordered[left_out] / rate - 1)
-        for left_out in range(1, min(most_left_out, n - 1) + 1)
+        for left_out in range(1, min(_MOST_LEFT_OUT, n - 1) + 1)
     )
     return StragglerCost(n, ordered[0], 1 - rate / sum(ordered), without)

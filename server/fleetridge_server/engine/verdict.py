@@ -39,13 +39,13 @@ def q_values(probabilities: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def largest_significant(probabilities: Sequence[float], rate: float = rule.FALSE_DISCOVERIES) -> float:
+def largest_significant(probabilities: Sequence[float]) -> float:
     """
-    Largest p that is believed among these: one has q at most `rate` exactly where it does not exceed this.
+    Largest p that is believed among these: one has q at most FALSE_DISCOVERIES exactly where it does not exceed this.
 
-    At least rate/N, which is small enough for any one of N whatever the others are; 0 of none.
+    At least FALSE_DISCOVERIES/N, which is small enough for any one of N whatever the others are; 0 of none.
     """
-    count = len(probabilities)
+    count, rate = len(probabilities), rule.FALSE_DISCOVERIES
     believed = rate / count if count else 0.0
     for rank, probability in enumerate(sorted(probabilities), start=1):
         if probability <= rate * rank / count:

@@ -117,19 +117,13 @@ def judged_cohorts(body: EvaluationBody) -> list[int]:
     return [number for number, own in enumerate(body.cohorts) if is_judged(cohort_of(own).roof)]
 
 
-def cohort_values(
-    body: EvaluationBody, columns: Mapping[int, CohortColumn], *, counted_only: bool = True
-) -> CohortValues:
-    """
-    What gpus count for in some cohorts, by their places in the order.
-
-    With `counted_only` only values that describe the cohort, so that medians are those of its figures.
-    """
+def cohort_values(body: EvaluationBody, columns: Mapping[int, CohortColumn]) -> CohortValues:
+    """What gpus count for in some cohorts, by their places in the order; those alone that the figures describe."""
     return {
         cohort_of(body.cohorts[number]): {
             place: value
             for place, (value, counts) in enumerate(zip(column.values, column.counted, strict=True))
-            if not isnan(value) and (counts or not counted_only)
+            if not isnan(value) and counts
         }
         for number, column in columns.items()
     }
