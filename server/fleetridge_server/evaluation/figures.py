@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from fleetridge.report import RoofKey
 from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.engine.cohort import Cohort, cohort_order, is_judged
 from fleetridge_server.engine.evaluation import Evaluation
@@ -18,7 +17,7 @@ from fleetridge_server.engine.ridge import Filter, best_betas, too_few
 from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.statistics import Distribution, distribution, distribution_of, percentiles
 from fleetridge_server.fleet.locations import ClusterGpus
-from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures
+from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures, cohort_of
 from fleetridge_server.verdicts.roof_shapes import (
     FleetBandwidth,
     FleetRidge,
@@ -79,11 +78,7 @@ def filtered_figures(figures: FleetFigures, only: Filter) -> _Fleet:
 
 def peers_of(figures: FleetFigures) -> dict[Cohort, Distribution]:
     """What a gpu is compared with in each cohort."""
-    return {Cohort(_roof_key(own), own.conditions): own.peers for own in figures.cohorts}
-
-
-def _roof_key(own: CohortFigures) -> RoofKey:
-    return RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
+    return {cohort_of(own): own.peers for own in figures.cohorts}
 
 
 def _pairs(

@@ -29,6 +29,7 @@ from fleetridge_server.verdicts.roof_shapes import (
     Worst,
 )
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
+from fleetridge_server.verdicts.verdict_words import unit_of
 
 
 class GpuRow(Answer):
@@ -202,8 +203,7 @@ def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
 def shown_roof(value: GpuValue, as_of: datetime) -> roof_shapes.ShownRoof:
     """A roof that is never compared."""
     roof = value.cohort.roof
-    unit = "TFLOP/s" if roof.kind == "compute" else "GB/s"
-    return roof_shapes.ShownRoof(**roof._asdict(), value=value.value, unit=unit, **_basis(value, as_of))
+    return roof_shapes.ShownRoof(**roof._asdict(), value=value.value, unit=unit_of(roof), **_basis(value, as_of))
 
 
 def report_summary(named: NamedReport) -> roof_shapes.ReportSummary:

@@ -132,10 +132,9 @@ def cohort_values(body: EvaluationBody, columns: Mapping[int, CohortColumn]) -> 
 def _compared(
     gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, ReportReadings]
 ) -> Compared:
-    roof = RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
-    cohort, newest = Cohort(roof, own.conditions), own.runs[0]
+    cohort, newest = cohort_of(own), own.runs[0]
     report = reports.get(UUID(newest.report_id))
-    reading = None if report is None else report.readings.get(roof)
+    reading = None if report is None else report.readings.get(cohort.roof)
     if reading is None:
         reading = Reading(UUID(newest.report_id), newest.ordered_at, newest.value, converged=newest.converged)
     value = GpuValue(gpu_id, cohort, own.value, len(own.runs[:NEWEST_REPORTS]), reading)

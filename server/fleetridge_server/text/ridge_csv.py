@@ -98,18 +98,11 @@ def _beta(own: GpuBandwidth) -> dict[str, Any]:
     }
 
 
+_OF_BASIS = ("dtype", "regime", "kernel", "peers", "method", "reports", "report_id", "measured_to")
+
+
 def _basis(own: GpuRidge | GpuBandwidth) -> dict[str, Any]:
-    return {
-        "dtype": own.dtype,
-        "regime": own.regime,
-        "kernel": own.kernel,
-        "peers": own.peers,
-        "method": own.method,
-        "reports": own.reports,
-        "report_id": own.report_id,
-        "measured_to": own.measured_to,
-        "flags": " ".join(own.flags),
-    }
+    return {**{name: getattr(own, name) for name in _OF_BASIS}, "flags": " ".join(own.flags)}
 
 
 def _cells(values: dict[str, Any]) -> dict[str, str]:
