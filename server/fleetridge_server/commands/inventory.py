@@ -27,12 +27,9 @@ if TYPE_CHECKING:
 _FAULTS_TOLD = 20
 
 _HEADS = (
-    Column("cluster", align="left"),
-    Column("node", align="left"),
-    Column("device", align="left"),
-    Column("gpus"),
+    Column("cluster", align="left"), Column("node", align="left"), Column("device", align="left"), Column("gpus"),
     Column("gpu", align="left"),
-)
+)  # fmt: skip
 
 
 def add_inventory(

@@ -112,13 +112,7 @@ def cohort_order(cohort: Cohort) -> tuple[str, ...]:
     """Order of cohorts in an answer, the same however the reports arrived."""
     roof, conditions = cohort
     words = (
-        roof.kind,
-        roof.dtype,
-        roof.out_dtype,
-        roof.fast_accumulation,
-        roof.regime,
-        roof.level,
-        roof.kernel,
+        *roof,
         conditions.mig_profile,
         conditions.partition,
         conditions.method,

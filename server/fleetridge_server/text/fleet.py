@@ -30,14 +30,9 @@ def straggler_words(cost: StragglerShown) -> str:
 
 
 _MARKS = (
-    Column("mark"),
-    Column("kind", align="left"),
-    Column("covers", align="left"),
-    Column("loss"),
-    Column("until", align="left"),
-    Column("by", align="left"),
-    Column("reason", align="left"),
-)
+    Column("mark"), Column("kind", align="left"), Column("covers", align="left"), Column("loss"),
+    Column("until", align="left"), Column("by", align="left"), Column("reason", align="left"),
+)  # fmt: skip
 
 
 def alert_list(answer: AlertList) -> str:

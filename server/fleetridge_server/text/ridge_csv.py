@@ -13,32 +13,10 @@ from fleetridge_server.responses.device import DeviceRidge, GpuRow
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge
 
 COLUMNS = (
-    "cluster",
-    "node",
-    "index",
-    "gpu_id",
-    "state",
-    "last_state",
-    "reason",
-    "slow_since",
-    "roof",
-    "dtype",
-    "out_dtype",
-    "fast_accumulation",
-    "regime",
-    "kernel",
-    "unit",
-    "value",
-    "median",
-    "deviation",
-    "peers",
-    "ridge_flop_per_byte",
-    "method",
-    "reports",
-    "report_id",
-    "measured_to",
-    "flags",
-)
+    "cluster", "node", "index", "gpu_id", "state", "last_state", "reason", "slow_since", "roof", "dtype", "out_dtype",
+    "fast_accumulation", "regime", "kernel", "unit", "value", "median", "deviation", "peers", "ridge_flop_per_byte",
+    "method", "reports", "report_id", "measured_to", "flags",
+)  # fmt: skip
 
 # Enough that a rate worked out again from the time agrees far better than it was measured.
 _SIGNIFICANT_DIGITS = 7

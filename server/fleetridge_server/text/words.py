@@ -104,13 +104,9 @@ class NamedGpu(NamedTuple):
 
 
 _BANDS = (
-    Column("held against"),
-    Column("gpus"),
-    Column("median"),
-    Column("scale"),
-    Column("limit"),
+    Column("held against"), Column("gpus"), Column("median"), Column("scale"), Column("limit"),
     Column("beyond below"),
-)
+)  # fmt: skip
 
 # More than a screen of sentences is read by nobody; the pages of the JSON form have all.
 _MOST_TOLD = 10

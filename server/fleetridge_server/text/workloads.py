@@ -14,21 +14,13 @@ from fleetridge_server.text.words import at, blocks, differing_conditions, lines
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
 
 _WORKLOADS = (
-    Column("workload"),
-    Column("FLOP/B"),
-    Column("bound by", align="left"),
-    Column("typical", "TFLOP/s"),
-    Column("quartiles"),
-    Column("slowest", "TFLOP/s"),
-)
+    Column("workload"), Column("FLOP/B"), Column("bound by", align="left"), Column("typical", "TFLOP/s"),
+    Column("quartiles"), Column("slowest", "TFLOP/s"),
+)  # fmt: skip
 _SHAPES = (
-    Column("weights"),
-    Column("K"),
-    Column("N"),
-    Column("T*", "tokens"),
-    Column("quartiles"),
+    Column("weights"), Column("K"), Column("N"), Column("T*", "tokens"), Column("quartiles"),
     Column("slowest", "tokens"),
-)
+)  # fmt: skip
 
 
 def workloads(answer: DeviceWorkloads) -> str:
@@ -96,13 +88,9 @@ def _count(tokens: float | None) -> str:
 
 _PAIRED = (Column("before"), Column("after", align="left"), Column("gpus"), Column("change"), Column("interval"))
 _GROUPS = (
-    Column("group"),
-    Column("gpus"),
-    Column("median"),
-    Column("quartiles"),
-    Column("differs by"),
+    Column("group"), Column("gpus"), Column("median"), Column("quartiles"), Column("differs by"),
     Column("95 % interval"),
-)
+)  # fmt: skip
 
 
 def comparison(answer: Comparison) -> str:
