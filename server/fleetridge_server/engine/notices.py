@@ -23,7 +23,7 @@ from fleetridge_server.engine.statistics import median, robust_deviation, small_
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member
 from fleetridge_server.engine.verdict import Verdict
-from fleetridge_server.engine.wording import gpu_count, setting_words, value_words
+from fleetridge_server.engine.wording import counted, setting_words, value_words
 
 NoticeKind = Literal[
     "factor_step",
@@ -101,7 +101,7 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
 
 def fleet_drift_notice(cohort: Cohort, gpu_ids: Sequence[str], change: float) -> Notice:
     """Notice that most gpus of a cohort became slower than they were."""
-    text = f"{gpu_count(len(gpu_ids))} became slower together, by {percent(-change)}: look for what they share"
+    text = f"{counted(len(gpu_ids), 'gpu')} became slower together, by {percent(-change)}: look for what they share"
     return Notice("fleet_drift", text, cohort, effect=change, gpu_ids=tuple(gpu_ids))
 
 
@@ -183,7 +183,7 @@ def _mixed_ecc(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
         return []
     rare = min(("off", "on"), key=lambda name: len(settings[name]))
     found = "too few to tell a difference" if len(settings[rare]) < FEWEST_PEERS else "without a clear difference"
-    text = f"ECC is on for {gpu_count(len(settings['on']))} and off for {len(settings['off'])}, {found}"
+    text = f"ECC is on for {counted(len(settings['on']), 'gpu')} and off for {len(settings['off'])}, {found}"
     return [Notice("mixed_ecc", text, gpu_ids=tuple(sorted(settings[rare])))]
 
 
@@ -201,8 +201,8 @@ def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) 
         return [Notice("below_published", text, judged.cohort, effect=share - 1)]
     above = _above(judged, peak)
     if above:
-        lie = "lies" if len(above) == 1 else "lie"
-        text = f"{gpu_count(len(above))} {lie} above the published peak: check clocks, operands and the peak's source"
+        lie = f"{counted(len(above), 'gpu')} {'lies' if len(above) == 1 else 'lie'}"
+        text = f"{lie} above the published peak: check clocks, operands and the peak's source"
         return [Notice("above_published", text, judged.cohort, gpu_ids=above)]
     return []
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import is_judged
@@ -93,32 +93,12 @@ def excuse_of(marks: Iterable[Mark], loss: float, gate: float) -> Mark | None:
     return next((mark for mark in marks if mark.excuses(loss, gate)), None)
 
 
-State = Literal[
-    "missing",
-    "unmeasured",
-    "stale",
-    "contended",
-    "implausible",
-    "outlier",
-    "drifted",
-    "suspect",
-    "insufficient_peers",
-    "ok",
-]
-
 # In the order in which the first that holds is the gpu's.
-STATES: tuple[State, ...] = (
-    "missing",
-    "unmeasured",
-    "stale",
-    "contended",
-    "implausible",
-    "outlier",
-    "drifted",
-    "suspect",
-    "insufficient_peers",
-    "ok",
-)
+State = Literal[
+    "missing", "unmeasured", "stale", "contended", "implausible", "outlier", "drifted", "suspect",
+    "insufficient_peers", "ok",
+]  # fmt: skip
+STATES: tuple[State, ...] = get_args(State)
 
 # Said where measurements are missing or of no use; what the runs say is kept beside them.
 UNUSABLE: tuple[State, ...] = ("missing", "unmeasured", "stale", "contended", "implausible")

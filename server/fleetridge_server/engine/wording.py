@@ -93,11 +93,6 @@ _UNITS = {"power_limit_w": "W"}
 _UNKNOWN = "unknown"
 
 
-def gpu_count(number: int) -> str:
-    """A number of gpus: "1 gpu", "8 gpus"."""
-    return "1 gpu" if number == 1 else f"{number} gpus"
-
-
 def reading_words(name: str) -> str:
     """A reading by its name in reports: "temperature", "SW thermal slowdown"."""
     return _READINGS.get(name) or " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))

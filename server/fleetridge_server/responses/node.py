@@ -20,17 +20,9 @@ from fleetridge_server.verdicts.stored import DatedVerdict
 
 # For people who look for trouble: what is gone and what is slow before what nobody measured.
 WORST_FIRST: tuple[State, ...] = (
-    "missing",
-    "outlier",
-    "drifted",
-    "implausible",
-    "suspect",
-    "unmeasured",
-    "contended",
-    "stale",
-    "insufficient_peers",
+    "missing", "outlier", "drifted", "implausible", "suspect", "unmeasured", "contended", "stale", "insufficient_peers",
     "ok",
-)
+)  # fmt: skip
 
 
 class NodeGpu(Answer):

@@ -25,8 +25,8 @@ from fleetridge.report import (
     Sweep,
 )
 from fleetridge.roofline import gemm_flops
+from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import RoofReading
-from fleetridge_server.simulate.fleet import CLUSTER
 from fleetridge_server.simulate.plan import GPUS_PER_NODE, NODES_PER_RACK, Ask, Plan
 from fleetridge_server.simulate.readings import Compute, GpuDay, gpu_day
 
@@ -134,7 +134,7 @@ def _report(plan: Plan, position: int, read: GpuDay, run: Run, measured_from: da
         outcome="measured",
         # No version of the product: an upgrade must not make the same fleet another one.
         agent=Agent(version="simulated", protocol_version=1, method="standard", arguments=("simulate",)),
-        node=Node(cluster=CLUSTER, name=node_name(ask, node), labels={"rack": rack_name(ask, node)}),
+        node=Node(cluster=SIMULATED, name=node_name(ask, node), labels={"rack": rack_name(ask, node)}),
         gpu=_gpu(ask, position),
         environment=_environment(ask, read),
         evidence=_evidence(read),
