@@ -43,7 +43,7 @@ from fleetridge_server.engine.evidence import JudgedReport, RoofReading
 from fleetridge_server.engine.upgrades import gpu_drifts
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.evaluator import Evaluator, collector_held_back, evaluation_of
-from fleetridge_server.evaluation.judgement import judged
+from fleetridge_server.evaluation.judgement import judge_device
 from fleetridge_server.evaluation.kept_histories import histories
 from fleetridge_server.fleet.locations import cluster_gpus
 from fleetridge_server.simulate.fleet import BETA, PI, Fault, FleetPlan, simulated_reports
@@ -181,7 +181,7 @@ def stored_cost(database: Database, fleet: Stored) -> StoredCost:
             histories(session, population, as_of)
             times.append(clock_s())
             there = cluster_gpus(session, population)
-            judgement = judged(session, population, as_of, there=there)
+            judgement = judge_device(session, population, as_of, there=there)
             times.append(clock_s())
             before = series_end(session, population)
         evaluation = evaluation_of(population, judgement, made_at=as_of)

@@ -25,8 +25,8 @@ from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.process import EvaluationProcess
 from fleetridge_server.evaluation.schedule import Evaluate, Schedule, evaluation_task
 from fleetridge_server.http.guard import FAILURES, AuthSettings, Guard, is_loopback
-from fleetridge_server.http.limits import Buckets, CallRate
 from fleetridge_server.http.middleware import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
+from fleetridge_server.http.rate_limits import Buckets, CallRate
 from fleetridge_server.intake.body import WaitingBodies
 from fleetridge_server.intake.queue import ThisProcess, Worker, WorkerProcess, working
 from fleetridge_server.notify.webhook import Target, notification_task, target_of

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from fleetridge_server.app import create_app
 from fleetridge_server.http.guard import is_loopback
-from fleetridge_server.http.limits import AcceptTrouble, BoundedConnection, raise_file_limit
+from fleetridge_server.http.rate_limits import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
 
 # For calls that are in hand at the end. With the default time to drain before and the farewell of tasks after it, it

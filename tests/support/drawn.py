@@ -12,9 +12,9 @@ from fleetridge_server.web.charts.comparison import ComparedGroup, ComparedRoof,
 from fleetridge_server.web.charts.distribution import of_quantiles, scaled
 from fleetridge_server.web.charts.heatmap_layout import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
 from fleetridge_server.web.charts.history_panel import HistoryChart, HistoryPanel, HistoryPoint
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, PublishedPi, RooflineChart, WorkloadMark
 from fleetridge_server.web.charts.strip_marks import GpuDeviation, Strip, StripChart
+from fleetridge_server.web.charts.symbols import DrawnGpu
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = datetime(2026, 3, 1, 6, tzinfo=timezone.utc)

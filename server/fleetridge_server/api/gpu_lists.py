@@ -28,7 +28,7 @@ from fleetridge_server.responses.verdict import (
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.verdicts.order import (
+from fleetridge_server.verdicts.fleet_order import (
     NOT_ACCUSED,
     FleetOrder,
     Losses,

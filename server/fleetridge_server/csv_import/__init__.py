@@ -1,1 +1,0 @@
-"""Reports and inventories out of CSV files."""

@@ -86,7 +86,7 @@ class StoredEvaluation(Base):
 
 class EvaluationColumns(Base):
     """
-    Numbers of all gpus of an evaluation, a blob each (`verdicts.order`).
+    Numbers of all gpus of an evaluation, a blob each (`verdicts.fleet_order`).
 
     Attributes:
         part: 0 for the order of the gpus, worst first; n + 1 for what they count for in the n-th cohort of the body,

@@ -130,7 +130,7 @@ def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
     return JudgedGroup(Group((), (), tuple(members)), stick)
 
 
-def yardstick(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
+def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
     """Yardstick from a median, a scale and a floor; see the head of this file for the limit."""
     gate = max(rule.SMALLEST_GATE, rule.FLOORS_PER_GATE * floor)
     relative = scale.value / center
@@ -153,7 +153,7 @@ def limits_of(values: Sequence[float], floor: float) -> Limits:
     n = len(values)
     center = median(values)
     deviation = small_sample_factor(n) * robust_deviation([value - center for value in values])
-    return yardstick(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
+    return limits_from(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
 
 
 def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Limits]:
@@ -167,7 +167,7 @@ def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | No
     sticks: list[Limits] = []
     for own, center in zip(values, centers, strict=True):
         scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
-        stick = yardstick(center, scale, n=len(own), pooled_n=total, floor=floor)
+        stick = limits_from(center, scale, n=len(own), pooled_n=total, floor=floor)
         sticks.append(replace(stick, of_faster_half=center != median(own)))
     return sticks
 

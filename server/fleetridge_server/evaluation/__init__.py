@@ -1,1 +1,0 @@
-"""Evaluations: when they are made, on what, and what they say."""

@@ -28,11 +28,11 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.troubles import DataFileError
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.engine.state import GpuState
-from fleetridge_server.evaluation.alerts import accused_roofs, alert_causes
-from fleetridge_server.evaluation.judgement import Judgement, judged
+from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
+from fleetridge_server.evaluation.judgement import Judgement, judge_device
 from fleetridge_server.evaluation.kept_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
 from fleetridge_server.fleet.locations import cluster_gpus
-from fleetridge_server.verdicts.order import packed_column, packed_order
+from fleetridge_server.verdicts.fleet_order import packed_column, packed_order
 from fleetridge_server.verdicts.record import VerdictRecord
 from fleetridge_server.verdicts.save import (
     NewEvaluation,
@@ -124,7 +124,7 @@ class Evaluator:
         with self.database.reading() as session:
             before = series_end(session, population)
             there = cluster_gpus(session, population)
-            judgement = judged(session, population, as_of, schedule=self.schedule, there=there)
+            judgement = judge_device(session, population, as_of, schedule=self.schedule, there=there)
         evaluation = evaluation_of(population, judgement, made_at=self.now(), before=before)
         rows = rows_of(evaluation, before)
         evaluation = replace(evaluation, took_ms=_took_ms(started))
@@ -136,7 +136,7 @@ class Evaluator:
         started = time.perf_counter()
         with collector_held_back():
             with self.database.reading() as session:
-                judgement = judged(session, population, as_of, schedule=self.schedule)
+                judgement = judge_device(session, population, as_of, schedule=self.schedule)
             evaluation = evaluation_of(population, judgement, made_at=self.now())
         evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:

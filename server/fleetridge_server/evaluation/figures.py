@@ -25,7 +25,7 @@ from fleetridge_server.verdicts.roof_shapes import (
     published_roofs,
     shape_of,
 )
-from fleetridge_server.verdicts.verdict_words import roof_name, unit_of
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 
 _Gpu = TypeVar("_Gpu", bound=Hashable)
 _Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]

@@ -29,7 +29,7 @@ from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_ep
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
-from fleetridge_server.verdicts.order import EPOCH, microseconds
+from fleetridge_server.verdicts.fleet_order import EPOCH, microseconds
 
 # Drift is worked out beside both, since the scale of the cohort is known only when all gpus are looked at: the usual
 # floor, at which a healthy gpu gives no alarm in a hundred runs, and the largest, for fleets noisier than that.

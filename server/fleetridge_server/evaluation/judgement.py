@@ -28,10 +28,10 @@ from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.engine.state import Mark
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, floors
 from fleetridge_server.engine.values import Run
-from fleetridge_server.evaluation.body import evaluation_body
 from fleetridge_server.evaluation.figures import evaluated_figures
 from fleetridge_server.evaluation.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
 from fleetridge_server.evaluation.kept_histories import histories
+from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.fleet.expected import expected_nodes, rosters_of
 from fleetridge_server.fleet.find import rows_of_gpus
 from fleetridge_server.fleet.locations import ClusterGpus
@@ -43,7 +43,7 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     reference_key,
     references_of,
 )
-from fleetridge_server.verdicts.order import (
+from fleetridge_server.verdicts.fleet_order import (
     CohortColumn,
     FleetOrder,
     OrderedGpu,
@@ -114,7 +114,7 @@ class Judgement:
         )
 
     def columns(self, order: FleetOrder) -> list[CohortColumn]:
-        """What the gpus count for in each cohort, in the order of `body.cohorts`."""
+        """What the gpus count for in each cohort, in the order of `summary.cohorts`."""
         numbers = {cohort_of(own): number for number, own in enumerate(self.body.cohorts)}
         members: list[list[tuple[int, float, int, bool]]] = [[] for _ in numbers]
         groups: dict[tuple[int, int], int] = {}
@@ -147,7 +147,7 @@ class Judgement:
         return found
 
 
-def judged(
+def judge_device(
     session: Session,
     population: DeviceGroup,
     as_of: datetime,
@@ -211,7 +211,7 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
 
 
 def _made(session: Session, population: DeviceGroup, span: Span) -> EvaluationRef:
-    judgement = judged(session, population, span.as_of)
+    judgement = judge_device(session, population, span.as_of)
     records = {record.gpu_id: record for record in judgement.records()}
     order = judgement.order({gpu_id: record.loss for gpu_id, record in records.items()})
     return EvaluationRef(

@@ -1,1 +1,0 @@
-"""Questions to the database about the fleet, one noun a file."""

@@ -24,7 +24,7 @@ from fleetridge_server.engine.state import MarkScope, covering, is_retired
 from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.marks import marks_by_engine
 from fleetridge_server.fleet.reports import NamedReport, known_identities, reports_of_node
-from fleetridge_server.verdicts.order import FleetOrder
+from fleetridge_server.verdicts.fleet_order import FleetOrder
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,
     EvaluationRef,

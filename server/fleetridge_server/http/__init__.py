@@ -1,1 +1,0 @@
-"""What every request passes: who calls, limits, parameters, pages of lists, errors."""

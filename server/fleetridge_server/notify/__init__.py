@@ -1,1 +1,0 @@
-"""Alerts to a webhook."""

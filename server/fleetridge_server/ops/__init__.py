@@ -1,1 +1,0 @@
-"""What keeps a server going for years: retention, backup, copies to another database."""

@@ -12,7 +12,7 @@ from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.upgrades import FactorGroup, GroupedCohort
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
 from fleetridge_server.verdicts.roof_shapes import Answer, DeviceName, RoofName
-from fleetridge_server.verdicts.verdict_words import roof_name, unit_of
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 
 
 @dataclass(frozen=True, slots=True)

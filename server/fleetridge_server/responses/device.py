@@ -28,8 +28,8 @@ from fleetridge_server.verdicts.roof_shapes import (
     ReportSummary,
     Worst,
 )
+from fleetridge_server.verdicts.sentence import unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
-from fleetridge_server.verdicts.verdict_words import unit_of
 
 
 class GpuRow(Answer):

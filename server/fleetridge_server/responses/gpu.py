@@ -30,8 +30,8 @@ from fleetridge_server.verdicts.roof_shapes import (
     Worst,
     shape_of,
 )
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, GpuVerdict
-from fleetridge_server.verdicts.verdict_words import roof_name, unit_of
 
 
 class GpuAnswer(EvaluatedAnswer):

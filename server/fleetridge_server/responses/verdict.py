@@ -23,7 +23,7 @@ from fleetridge_server.evaluation.figures import peers_of
 from fleetridge_server.fleet.locations import GpuLocation
 from fleetridge_server.fleet.reports import NamedReport, ReportReadings
 from fleetridge_server.verdicts.evaluation_shapes import CohortFigures, EvaluationBody, cohort_of
-from fleetridge_server.verdicts.order import CohortColumn
+from fleetridge_server.verdicts.fleet_order import CohortColumn
 from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag

@@ -1,1 +1,0 @@
-"""What a server says of itself: logs, metrics, and what one request cost."""

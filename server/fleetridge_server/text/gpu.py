@@ -20,8 +20,8 @@ from fleetridge_server.responses.gpu import (
 )
 from fleetridge_server.text.words import at, blocks, facts, lines, more_follows, old, reason_code, state_word
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
+from fleetridge_server.verdicts.sentence import onset_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, GpuVerdict, JudgedRoof, ReasonShown
-from fleetridge_server.verdicts.verdict_words import onset_words
 
 _JUDGED = (
     Column("judged"), Column("value"), Column("median"), Column("loss"), Column("limit"), Column("z"), Column("q"),

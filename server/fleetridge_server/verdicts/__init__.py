@@ -1,1 +1,0 @@
-"""What an evaluation says, as it is kept and read back."""

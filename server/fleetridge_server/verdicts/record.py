@@ -28,6 +28,7 @@ from fleetridge_server.engine.values import Run, is_link
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
 from fleetridge_server.verdicts.evaluation_shapes import Reference, References, reference_key
 from fleetridge_server.verdicts.roof_shapes import RoofName
+from fleetridge_server.verdicts.sentence import excuse_shown, reasons_shown, sentence, subject_of
 from fleetridge_server.verdicts.verdict_shapes import (
     DriftShown,
     ExcuseShown,
@@ -39,7 +40,6 @@ from fleetridge_server.verdicts.verdict_shapes import (
     StandingName,
     VerdictFlag,
 )
-from fleetridge_server.verdicts.verdict_words import excuse_shown, reasons_shown, sentence, subject_of
 
 _STANDINGS: Mapping[AccusationLevel, StandingName] = {
     AccusationLevel.CLEAR: "clear",

@@ -24,7 +24,13 @@ from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumn
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.state import STATES, UNUSABLE, State
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, References, references_of
-from fleetridge_server.verdicts.order import CohortColumn, FleetOrder, fleet_order, unpacked_column, unpacked_order
+from fleetridge_server.verdicts.fleet_order import (
+    CohortColumn,
+    FleetOrder,
+    fleet_order,
+    unpacked_column,
+    unpacked_order,
+)
 from fleetridge_server.verdicts.record import VerdictRecord, shown_verdict
 from fleetridge_server.verdicts.series import JudgedUntil
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict

@@ -21,9 +21,9 @@ from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
 from fleetridge_server.verdicts.stored import VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 from fleetridge_server.web.charts.distribution import DistributionChart, Spread, of_distribution, of_quantiles, scaled
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, PublishedPi, RooflineChart, WorkloadMark
 from fleetridge_server.web.charts.strip_marks import GpuDeviation, Strip, StripChart
+from fleetridge_server.web.charts.symbols import DrawnGpu
 from fleetridge_server.web.rendering import Links
 from fleetridge_server.web.words import gpu_label, state_word
 

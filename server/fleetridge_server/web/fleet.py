@@ -22,8 +22,8 @@ from fleetridge_server.text.fleet import straggler_words
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace
 from fleetridge_server.web.charts.heatmap import heatmap_svg
 from fleetridge_server.web.charts.heatmap_layout import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.svg import inline_chart
+from fleetridge_server.web.charts.symbols import DrawnGpu
 from fleetridge_server.web.forms import kept, query_of, visitor_of
 from fleetridge_server.web.rendering import Frame, Links, html, picture
 from fleetridge_server.web.words import (

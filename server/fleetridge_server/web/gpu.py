@@ -20,7 +20,7 @@ from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.svg import inline_chart
-from fleetridge_server.web.evidence import RoofSum, bundle, drift_sum, roof_sum
+from fleetridge_server.web.evidence_bundle import RoofSum, bundle, drift_sum, roof_sum
 from fleetridge_server.web.forms import query_of, visitor_of
 from fleetridge_server.web.gpu_charts import PointLine, gpu_history, gpu_roofline, point_lines, points_of
 from fleetridge_server.web.rendering import Frame, Links, attachment, html, picture

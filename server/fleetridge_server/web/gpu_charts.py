@@ -17,7 +17,7 @@ from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.engine.wording import roof_words, variant
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer, HistoryRun, RunRoof
 from fleetridge_server.verdicts.roof_shapes import RoofName, published_roofs
-from fleetridge_server.verdicts.verdict_words import roof_name
+from fleetridge_server.verdicts.sentence import roof_name
 from fleetridge_server.web.charts.history_panel import (
     EpochMark,
     FailedRun,
@@ -27,8 +27,8 @@ from fleetridge_server.web.charts.history_panel import (
     PeerBand,
     VerdictMark,
 )
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, MeasuredPoint, PublishedPi, RooflineChart
+from fleetridge_server.web.charts.symbols import DrawnGpu
 from fleetridge_server.web.words import gpu_label, state_word
 
 _POINTS: TypeAdapter[tuple[Point, ...]] = TypeAdapter(tuple[Point, ...])

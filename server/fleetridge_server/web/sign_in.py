@@ -29,8 +29,8 @@ from fleetridge_server.auth.tokens import (
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.http.guard import holding, refused
-from fleetridge_server.http.limits import Buckets, caller_at
 from fleetridge_server.http.parameters import OpenDatabase
+from fleetridge_server.http.rate_limits import Buckets, caller_at
 from fleetridge_server.problems import MEDIA_TYPE, ProblemError, unexpected
 from fleetridge_server.telemetry.logs import current_request_id
 from fleetridge_server.web.forms import form_of, is_secure, local, visitor_of

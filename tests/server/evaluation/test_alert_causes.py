@@ -10,7 +10,7 @@ from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
 from fleetridge_server.engine.nodes import ExpectedNode
-from fleetridge_server.evaluation.alerts import accused_roofs, alert_causes
+from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
 from fleetridge_server.verdicts.alerts import AlertCause
 from support.judged import AS_OF, PI, at_node, report, series
 

@@ -11,7 +11,7 @@ from fleetridge_server.engine.evidence import Factors, JudgedReport, NodeName
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.nodes import ExpectedNode, NodeRoster
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
-from fleetridge_server.evaluation.body import evaluation_body
+from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody
 from support.judged import AS_OF, PI, at_node, fleet, report, series, with_factors
 

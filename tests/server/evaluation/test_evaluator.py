@@ -14,7 +14,7 @@ from fleetridge_server.db.verdict_tables import CurrentVerdict, StoredEvaluation
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.evaluation import evaluator
 from fleetridge_server.evaluation.evaluator import evaluation_of
-from fleetridge_server.evaluation.judgement import judged
+from fleetridge_server.evaluation.judgement import judge_device
 from fleetridge_server.verdicts import save
 from fleetridge_server.verdicts.save import SupersededError, VerdictRows, rows_of
 from fleetridge_server.verdicts.series import due_notes, series_end
@@ -98,7 +98,7 @@ def test_what_did_not_change_is_not_written_again(fleet: Fleet) -> None:
     fleet.evaluate()
     with fleet.database.reading() as session:
         before = series_end(session, fleet.population())
-        judgement = judged(session, fleet.population(), NOON + 2 * HOUR)
+        judgement = judge_device(session, fleet.population(), NOON + 2 * HOUR)
     fleet.evaluate(NOON + 2 * HOUR)
 
     again = evaluation_of(fleet.population(), judgement, made_at=NOON + 2 * HOUR)
@@ -115,7 +115,7 @@ def test_of_a_fleet_that_did_what_it_did_before_only_those_who_reported_are_writ
     fleet.evaluator.bring_up_to_date(fleet.population())
     with fleet.database.reading() as session:
         before = series_end(session, fleet.population())
-        judgement = judged(session, fleet.population(), fleet.now)
+        judgement = judge_device(session, fleet.population(), fleet.now)
 
     rows = rows_of(evaluation_of(fleet.population(), judgement, made_at=fleet.now), before)
 
@@ -248,12 +248,12 @@ def test_of_two_evaluations_at_once_one_is_stored(fleet: Fleet, monkeypatch: pyt
     other = Fleet(fleet.database, now=NOON + 2 * HOUR)
 
     def overtaken(*arguments: Any, **named: Any) -> Any:
-        monkeypatch.setattr(evaluator, "judged", judged)
-        made = judged(*arguments, **named)
+        monkeypatch.setattr(evaluator, "judge_device", judge_device)
+        made = judge_device(*arguments, **named)
         other.evaluate()
         return made
 
-    monkeypatch.setattr(evaluator, "judged", overtaken)
+    monkeypatch.setattr(evaluator, "judge_device", overtaken)
 
     with pytest.raises(SupersededError):
         fleet.evaluate()

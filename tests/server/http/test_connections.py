@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from fleetridge_server.http import limits
-from fleetridge_server.http.limits import AcceptTrouble, BoundedConnection
+from fleetridge_server.http import rate_limits
+from fleetridge_server.http.rate_limits import AcceptTrouble, BoundedConnection
 from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def until_the_end(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD])
 def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     """Whether nothing of it came or half."""
-    monkeypatch.setattr(limits, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(rate_limits, "HEAD_TIMEOUT_S", 0.05)
 
     async def conversation(connect: Callable[[], Awaitable[Client]]) -> bytes:
         reader, writer = await connect()
@@ -68,7 +68,7 @@ def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monke
 
 def test_a_second_head_that_stops_halfway_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first whole one buys no patience."""
-    monkeypatch.setattr(limits, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(rate_limits, "HEAD_TIMEOUT_S", 0.05)
 
     async def conversation(connect: Callable[[], Awaitable[Client]]) -> bytes:
         reader, writer = await connect()
@@ -85,7 +85,7 @@ def test_a_second_head_that_stops_halfway_ends_the_connection(monkeypatch: pytes
 @pytest.mark.parametrize("reads_a_little", [False, True])
 def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch, reads_a_little: bool) -> None:
     """Also where a few bytes are read now and then; its memory is given back."""
-    monkeypatch.setattr(limits, "READER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(rate_limits, "READER_TIMEOUT_S", 0.3)
     answered = asyncio.Event()
 
     async def answer_endlessly(_scope: Any, _receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
@@ -108,7 +108,7 @@ def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch: pytest.Mon
 
 def test_whoever_waits_longest_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that connections which say nothing keep nobody out."""
-    monkeypatch.setattr(limits, "_most_connections", lambda: 3)
+    monkeypatch.setattr(rate_limits, "_most_connections", lambda: 3)
 
     async def conversation(connect: Callable[[], Awaitable[Client]]) -> bytes:
         silent = []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fleetridge_server.http.limits import Buckets, CallRate, caller_at
+from fleetridge_server.http.rate_limits import Buckets, CallRate, caller_at
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge_server.engine.state import ACCUSING, STATES, State
-from fleetridge_server.verdicts.order import (
+from fleetridge_server.verdicts.fleet_order import (
     NOT_ACCUSED,
     OrderedGpu,
     cohort_column,

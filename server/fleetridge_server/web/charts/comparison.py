@@ -10,7 +10,6 @@ from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, squeezed, width_of
-from fleetridge_server.web.charts.marks import diamond, focusable
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
@@ -25,6 +24,7 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import diamond, focusable
 
 
 @dataclass(frozen=True, slots=True)

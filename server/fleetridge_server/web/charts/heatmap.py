@@ -21,7 +21,6 @@ from fleetridge_server.web.charts.heatmap_layout import (
     PlacedNode,
     places_of,
 )
-from fleetridge_server.web.charts.marks import MarkStyle, Spot, checked_href, is_noted, mark, mark_style
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
@@ -37,6 +36,7 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import MarkStyle, Spot, checked_href, is_noted, mark, mark_style
 
 # Losses from which a cell is one shade darker. Noise between healthy gpus stays below the first two: 3 % is the least
 # that a verdict calls a loss.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetridge_server.web.charts.axes import LINE, width_of
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.svg import Layout
+from fleetridge_server.web.charts.symbols import DrawnGpu
 
 
 @dataclass(frozen=True, slots=True)

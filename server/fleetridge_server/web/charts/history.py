@@ -16,7 +16,6 @@ from fleetridge_server.web.charts.history_panel import (
     panel_height,
     panel_markup,
 )
-from fleetridge_server.web.charts.marks import circle, cross, focusable, mark_style, triangle_down
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
@@ -31,6 +30,7 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import circle, cross, focusable, mark_style, triangle_down
 
 _LANE = 18.0
 _LEAST_SPAN = timedelta(hours=12)

@@ -11,9 +11,9 @@ from statistics import median
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.state import State
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, roomy, squeezed, width_of, written
-from fleetridge_server.web.charts.marks import circle, focusable, triangle_down
 from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, words
 from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.symbols import circle, focusable, triangle_down
 
 
 @dataclass(frozen=True, slots=True)

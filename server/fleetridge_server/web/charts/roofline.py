@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.web.charts import roofline_curves as curves
 from fleetridge_server.web.charts.axes import LINE, fitted, pushed_apart, rows_without_overlap, squeezed, width_of
-from fleetridge_server.web.charts.marks import Spot, circle, cross, diamond, mark, mark_style
 from fleetridge_server.web.charts.roofline_curves import (
     FleetRoof,
     GpuRoof,
@@ -29,6 +28,7 @@ from fleetridge_server.web.charts.svg import (
     top_of,
     words,
 )
+from fleetridge_server.web.charts.symbols import Spot, circle, cross, diamond, mark, mark_style
 
 _NARROWEST_LIST, _WIDEST_LIST = 200.0, 430.0
 _LEADER = 16.0

@@ -10,8 +10,8 @@ from fleetridge.roofline import Bound, attainable_tflops, ridge_flop_per_byte
 from fleetridge_server.engine.state import ACCUSING
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.web.charts.axes import LINE, LogAxis
-from fleetridge_server.web.charts.marks import DrawnGpu, is_noted
 from fleetridge_server.web.charts.svg import coordinate, element, group, path, words
+from fleetridge_server.web.charts.symbols import DrawnGpu, is_noted
 
 
 @dataclass(frozen=True, slots=True)

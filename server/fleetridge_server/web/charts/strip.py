@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fleetridge.quantities import deviation, quantity, signed_percent
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, squeezed, width_of
-from fleetridge_server.web.charts.marks import MarkStyle, circle, is_noted
 from fleetridge_server.web.charts.strip_marks import (
     Lane,
     Strip,
@@ -35,6 +34,7 @@ from fleetridge_server.web.charts.svg import (
     top_of,
     words,
 )
+from fleetridge_server.web.charts.symbols import MarkStyle, circle, is_noted
 
 # Identical gpus of real fleets differ by 8 % on average, up to 22 %, and outliers run at two thirds of the median
 # (Sinha et al., "Not All GPUs Are Created Equal", SC 2022, arXiv:2208.11035). An axis that always holds this much keeps

@@ -10,8 +10,8 @@ from fleetridge.quantities import quantity, signed_percent
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, Callout, callouts, squeezed, width_of
 from fleetridge_server.web.charts.distribution import LEAST_COUNT, Spread
-from fleetridge_server.web.charts.marks import PEER, DrawnGpu, MarkStyle, Spot, circle, is_noted, mark, mark_style
 from fleetridge_server.web.charts.svg import Layout, coordinate, element, escaped, path, words
+from fleetridge_server.web.charts.symbols import PEER, DrawnGpu, MarkStyle, Spot, circle, is_noted, mark, mark_style
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from fleetridge_server.web.charts.comparison import comparison_svg
 from fleetridge_server.web.charts.distribution import DistributionChart, distribution_svg, of_quantiles
 from fleetridge_server.web.charts.heatmap import heatmap_svg
 from fleetridge_server.web.charts.history import history_svg
-from fleetridge_server.web.charts.marks import DrawnGpu, Spot, mark
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.strip import strip_svg
 from fleetridge_server.web.charts.strip_marks import StripChart
 from fleetridge_server.web.charts.svg import Layout, chart_css, inline_chart, standalone_svg, style_source
+from fleetridge_server.web.charts.symbols import DrawnGpu, Spot, mark
 from support.drawn import (
     all_of,
     comparison_chart,

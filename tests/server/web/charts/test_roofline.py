@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, MeasuredPoint, PublishedPi, RooflineChart
 from fleetridge_server.web.charts.svg import Layout
+from fleetridge_server.web.charts.symbols import DrawnGpu
 from support.drawn import all_of, parsed, roofline_chart, texts, titles
 
 rates = st.floats(1e-3, 1e6)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.web.charts.marks import DrawnGpu
 from fleetridge_server.web.charts.strip import strip_svg
 from fleetridge_server.web.charts.strip_marks import GpuDeviation, Strip, StripChart
 from fleetridge_server.web.charts.svg import Layout
+from fleetridge_server.web.charts.symbols import DrawnGpu
 from support.drawn import all_of, gpu, parsed, strip_chart, strip_of, texts, titles
 
 deviations = st.lists(st.floats(-1, 20), min_size=1, max_size=40)

@@ -33,8 +33,8 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     WithoutWorstShown,
 )
 from fleetridge_server.verdicts.roof_shapes import RoofName, shape_of
+from fleetridge_server.verdicts.sentence import band, facts_shown, level_names, roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
-from fleetridge_server.verdicts.verdict_words import band, facts_shown, level_names, roof_name, unit_of
 
 # A job of one gpu waits for nobody.
 FEWEST_GPUS = 2

@@ -17,8 +17,8 @@ from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
 from fleetridge_server.text.gpu import drift_words
+from fleetridge_server.verdicts.sentence import onset_words, peers_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, JudgedRoof, RunShown
-from fleetridge_server.verdicts.verdict_words import onset_words, peers_words
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.svg import standalone_svg
