@@ -94,8 +94,8 @@ def _fill(url: str, reports: int, points: int) -> int:
             call = [_accepted(full_report(report, points)) for report in found[start : start + _REPORTS_OF_CALL]]
             write_reports(database, call)
         with database.reading() as session:
-            population = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
-        Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
+            device_group = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
+        Evaluator(database, now=lambda: _UNTIL).evaluate_now(device_group)
     return len(found)
 
 

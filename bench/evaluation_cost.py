@@ -161,30 +161,30 @@ class Stored:
         """Store it; reports of one gpu in a hundred, for another time."""
         database = open_database(self.url, statement_timeout_ms=0)
         fleet = fleet_reports(self.gpus, self.roofs, self.reports)
-        population = store_fleet(database, f"Simulated {self.gpus}", fleet)
+        device_group = store_fleet(database, f"Simulated {self.gpus}", fleet)
         database.analyze()
         database.close()
-        return population, fleet[:: self.reports * _ONE_IN]
+        return device_group, fleet[:: self.reports * _ONE_IN]
 
 
 def stored_cost(database: Database, fleet: Stored) -> StoredCost:
     """Cost of evaluating a fleet that is stored."""
-    population, few = _elsewhere(fleet.make)
+    device_group, few = _elsewhere(fleet.make)
     as_of = fleet.as_of
     evaluator = Evaluator(database, now=lambda: as_of)
     clock_s = _clock_of(database)
     with collector_held_back():
         times = [clock_s()]
-        evaluator.bring_up_to_date(population)
+        evaluator.bring_up_to_date(device_group)
         times.append(clock_s())
         with database.reading() as session:
-            histories(session, population, as_of)
+            histories(session, device_group, as_of)
             times.append(clock_s())
-            there = cluster_gpus(session, population)
-            judgement = judge_device(session, population, as_of, there=there)
+            there = cluster_gpus(session, device_group)
+            judgement = judge_device(session, device_group, as_of, there=there)
             times.append(clock_s())
-            before = series_end(session, population)
-        evaluation = evaluation_of(population, judgement, made_at=as_of)
+            before = series_end(session, device_group)
+        evaluation = evaluation_of(device_group, judgement, made_at=as_of)
         rows = rows_of(evaluation, before)
         times.append(clock_s())
         with database.writing() as session:
@@ -192,10 +192,10 @@ def stored_cost(database: Database, fleet: Stored) -> StoredCost:
         times.append(clock_s())
     due, read, judge, shape, store = (end - start for start, end in itertools.pairwise(times))
     del judgement, evaluation, rows
-    _report_anew(database, population, few, as_of)
+    _report_anew(database, device_group, few, as_of)
     later = replace(evaluator, now=lambda: as_of + timedelta(hours=1))
     started = clock_s()
-    later.evaluate_now(population)
+    later.evaluate_now(device_group)
     again = clock_s() - started
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return StoredCost(fleet.gpus, due, read, judge - read, shape, store, again, peak_mib)
@@ -207,12 +207,12 @@ def _elsewhere(task: Callable[[], _Result]) -> _Result:
         return process.submit(task).result()
 
 
-def _report_anew(database: Database, population: DeviceGroup, few: Sequence[JudgedReport], at: datetime) -> None:
+def _report_anew(database: Database, device_group: DeviceGroup, few: Sequence[JudgedReport], at: datetime) -> None:
     """Have some gpus report once more."""
     with database.reading() as session:
         rows = {row.identity: row.id for row in session.execute(select(Gpu.identity, Gpu.id))}
     newer = [replace(own, report_id=f"{own.report_id}-again", ordered_at=at) for own in few]
-    add_reports(database, population, newer, [rows[own.gpu_id] for own in newer])
+    add_reports(database, device_group, newer, [rows[own.gpu_id] for own in newer])
 
 
 def print_stored_costs(costs: Sequence[StoredCost]) -> None:

@@ -96,13 +96,13 @@ def _filled(url: str, gpus: int) -> dict[str, str]:
     """Store and evaluate a fleet; names for the addresses of its pages."""
     migrate(url)
     database = open_database(url, statement_timeout_ms=0)
-    population = store_fleet(database, f"Simulated {gpus}", fleet_reports(gpus, _ROOFS, _REPORTS))
+    device_group = store_fleet(database, f"Simulated {gpus}", fleet_reports(gpus, _ROOFS, _REPORTS))
     for chunk in _chunks(database):
         with database.writing() as session:
             refresh_measured_at(session, chunk)
     database.analyze()
     as_of = _MONDAY + timedelta(days=_REPORTS)
-    Evaluator(database, now=lambda: as_of).evaluate_now(population)
+    Evaluator(database, now=lambda: as_of).evaluate_now(device_group)
     with database.reading() as session:
         first = session.scalars(select(Gpu.identity).order_by(Gpu.id)).first()
     database.close()

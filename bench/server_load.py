@@ -44,14 +44,14 @@ def fill(url: str, gpus: int, reports: int) -> str:
     simulated = min(gpus, _MOST_SIMULATED)
     faults = {position: Fault("silent", 0.08) for position in range(0, simulated, _ONE_SLOW_IN)}
     plan = FleetPlan(gpus=simulated, noise=_NOISE, faults=faults, spread=_NOISE, reports=reports)
-    population = store_fleet(database, DEVICE, simulated_reports(plan, first, random.Random(_SEED)))  # noqa: S311 # made up
+    device_group = store_fleet(database, DEVICE, simulated_reports(plan, first, random.Random(_SEED)))  # noqa: S311 # made up
     database.analyze()
     gpu_id = _measured(database)
     if gpus > simulated:
         multiply(database, gpus)
     add_documents(database, os.urandom(_DOCUMENT_BYTES), of_one_in=_DOCUMENTS_OF_ONE_IN)
     database.analyze()
-    Evaluator(database).evaluate_now(population)
+    Evaluator(database).evaluate_now(device_group)
     database.analyze()
     database.close()
     return gpu_id

@@ -104,12 +104,12 @@ def _evaluate(url: str, in_thread: bool) -> None:
     process = EvaluationProcess(url, database, None)
     while True:
         with database.reading() as session:
-            populations = list(last_evaluations(session))
-        for population in populations:
+            device_groups = list(last_evaluations(session))
+        for device_group in device_groups:
             if in_thread:
-                Evaluator(database).evaluate_now(population)
+                Evaluator(database).evaluate_now(device_group)
             else:
-                process.evaluate(population)
+                process.evaluate(device_group)
 
 
 if __name__ == "__main__":

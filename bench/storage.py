@@ -199,8 +199,8 @@ def _accepted(report: Report) -> Accepted:
 
 def _evaluate(database: Database) -> None:
     with database.reading() as session:
-        population = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
-    Evaluator(database, now=lambda: _UNTIL).evaluate_now(population)
+        device_group = DeviceGroup(session.scalars(select(Device.id)).one(), simulated=True)
+    Evaluator(database, now=lambda: _UNTIL).evaluate_now(device_group)
 
 
 def _sizes(database: Database) -> tuple[Callable[[], Sizes], str]:

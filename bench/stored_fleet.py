@@ -34,24 +34,24 @@ def store_fleet(database: Database, device: str, reports: Iterable[JudgedReport]
         stored = Device(name=device, slug=device.lower().replace(" ", "-"))
         session.add(stored)
         session.flush()
-        population = DeviceGroup(stored.id, simulated=True)
+        device_group = DeviceGroup(stored.id, simulated=True)
     nodes: dict[str, int] = {}
     numbered = enumerate(itertools.groupby(reports, key=lambda report: report.gpu_id), start=1)
     while batch := [(row, list(own)) for row, (_, own) in itertools.islice(numbered, _ROWS_AT_ONCE)]:
         with database.writing() as session:
-            _store(session, batch, nodes, population)
+            _store(session, batch, nodes, device_group)
     with database.writing() as session:
         for name in ("nodes", "gpus"):
             set_sequence(session, _table(name))
-    return population
+    return device_group
 
 
 def add_reports(
-    database: Database, population: DeviceGroup, reports: Sequence[JudgedReport], gpu_rows: Sequence[int]
+    database: Database, device_group: DeviceGroup, reports: Sequence[JudgedReport], gpu_rows: Sequence[int]
 ) -> None:
     """Write one more report for some gpus, by their rows, and make them due."""
     with database.writing() as session:
-        device_id = population.device_id
+        device_id = device_group.device_id
         rows = [_report_row(report, row, None, device_id) for report, row in zip(reports, gpu_rows, strict=True)]
         session.execute(insert(_table("reports")), rows)
         session.execute(insert(_table("roofs")), [row for report in reports for row in _roof_rows(report)])
@@ -60,17 +60,17 @@ def add_reports(
 
 
 def _store(
-    session: Session, batch: Sequence[tuple[int, list[JudgedReport]]], nodes: dict[str, int], population: DeviceGroup
+    session: Session, batch: Sequence[tuple[int, list[JudgedReport]]], nodes: dict[str, int], device_group: DeviceGroup
 ) -> None:
     new = {own[-1].node.name for _, own in batch if own[-1].node is not None} - nodes.keys()
     numbers = {name: len(nodes) + place for place, name in enumerate(sorted(new), start=1)}
     nodes |= numbers
     if numbers:
         session.execute(insert(_table("nodes")), [_node_row(name, number) for name, number in numbers.items()])
-    gpus = [_gpu_row(row, own, nodes, population.device_id) for row, own in batch]
+    gpus = [_gpu_row(row, own, nodes, device_group.device_id) for row, own in batch]
     session.execute(insert(_table("gpus")), gpus)
     reports = [
-        _report_row(report, gpu["id"], gpu["node_id"], population.device_id)
+        _report_row(report, gpu["id"], gpu["node_id"], device_group.device_id)
         for gpu, (_, own) in zip(gpus, batch, strict=True)
         for report in own
     ]

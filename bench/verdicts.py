@@ -229,12 +229,12 @@ def labelled_score(points: Path, labels: Path) -> tuple[dict[str, object], bool]
 def _print_device(device: str, evaluation: Evaluation) -> None:
     as_of = f"{evaluation.as_of:%Y-%m-%d %H:%M} UTC"
     print(f"\n{device or '(no name)'}: {len(evaluation.states)} gpus, judged as of {as_of}")
-    cohorts = {own.cohort.roof: own.yardstick for verdicts in evaluation.verdicts.values() for own in verdicts}
-    for roof, stick in cohorts.items():
+    cohorts = {own.cohort.roof: own.limits for verdicts in evaluation.verdicts.values() for own in verdicts}
+    for roof, limits in cohorts.items():
         print(
-            f"  {roof.kind} {roof.dtype}: n {stick.n}, median {stick.median:.5g}, scale {stick.scale.value:.3g} "
-            f"({stick.scale.source}, {stick.scale.value / stick.median:.2%}), floor {stick.floor:.2%}, "
-            f"gate {stick.gate:.1%}, limit {stick.limit:.2%}"
+            f"  {roof.kind} {roof.dtype}: n {limits.n}, median {limits.median:.5g}, scale {limits.scale.value:.3g} "
+            f"({limits.scale.source}, {limits.scale.value / limits.median:.2%}), floor {limits.floor:.2%}, "
+            f"gate {limits.gate:.1%}, limit {limits.limit:.2%}"
         )
     for notice in evaluation.notices:
         print(f"  notice {notice.kind}: {notice.text}")

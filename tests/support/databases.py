@@ -139,10 +139,7 @@ def _migrate(url: str) -> None:
 def _make_month(url: str, time: datetime) -> None:
     """Reports of tests arrive in a month of their own, whenever the tests run; a server makes months as they begin."""
     from fleetridge_server.db.database import create_database_engine  # noqa: PLC0415 # as above
-    from fleetridge_server.db.document_months import (
-        make_months,
-        month_of,  # noqa: PLC0415 # as above
-    )
+    from fleetridge_server.db.document_months import make_months, month_of
 
     engine = create_database_engine(url)
     make_months(engine, {month_of(time)})

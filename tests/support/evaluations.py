@@ -65,7 +65,7 @@ class Fleet:
         assert len(accepted) == len(items), [item for item in items if item not in accepted]
         assert set(write_reports(self.database, accepted)) <= {"created"}
 
-    def population(self, *, simulated: bool = False) -> DeviceGroup:
+    def device_group(self, *, simulated: bool = False) -> DeviceGroup:
         """The only device there is."""
         with self.database.reading() as session:
             return DeviceGroup(session.scalars(select(Device.id)).one(), simulated)
@@ -73,7 +73,7 @@ class Fleet:
     def evaluate(self, at: datetime | None = None) -> SavedEvaluation:
         """Evaluate the only device as of a time, or as of now."""
         self.now = at or self.now
-        return self.evaluator.evaluate_now(self.population())
+        return self.evaluator.evaluate_now(self.device_group())
 
     def states(self) -> dict[str, str]:
         """Current state of each gpu."""

@@ -162,7 +162,7 @@ async def post_reports(request: Request, caller: CurrentCaller) -> Response:
         body = await read_body(request, place)
         call = Call(body, content_encoding(request), caller, received_at, current_request_id())
         answer = await queue.take(call)
-    add_request_stats(answer.course)
+    add_request_stats(answer.stats)
     if isinstance(answer.told, ProblemError):
         raise answer.told
     return Response(answer.told.content, answer.told.status, media_type="application/json")

@@ -53,8 +53,8 @@ def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     try:
         check_schema(database.engine)
         evaluator = Evaluator(database, settings.measured_every)
-        for name, population in _chosen(database, options.device):
-            print(f"{name}: {_evaluated(evaluator, population, options.as_of)}")
+        for name, device_group in _chosen(database, options.device):
+            print(f"{name}: {_evaluated(evaluator, device_group, options.as_of)}")
     finally:
         database.close()
     return 0
@@ -74,11 +74,11 @@ def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGro
             raise UnknownDeviceError(
                 f"no device is called {device!r}; GET /devices lists them all with their other names"
             )
-        populations = _populations(session)
+        device_groups = _populations(session)
         names = {row.id: row.name for row in session.execute(select(Device.id, Device.name))}
     return [
         (f"{names[own.device_id]} ({SIMULATED})" if own.simulated else names[own.device_id], own)
-        for own in sorted(populations)
+        for own in sorted(device_groups)
         if named is None or own.device_id == named.id
     ]
 
@@ -98,16 +98,16 @@ def _populations(session: Session) -> set[DeviceGroup]:
     return {DeviceGroup(device_id, bool(simulated)) for device_id, simulated in rows if device_id is not None}
 
 
-def _evaluated(evaluator: Evaluator, population: DeviceGroup, as_of: datetime | None) -> str:
+def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime | None) -> str:
     from fleetridge_server.db.verdict_tables import StoredEvaluation
     from fleetridge_server.engine.state import STATES
     from fleetridge_server.verdicts.save import SupersededError
 
     if as_of is not None:
-        evaluation_id = evaluator.evaluate_past(population, as_of)
+        evaluation_id = evaluator.evaluate_past(device_group, as_of)
     else:
         try:
-            evaluation_id = evaluator.evaluate_now(population).evaluation_id
+            evaluation_id = evaluator.evaluate_now(device_group).evaluation_id
         except SupersededError as error:
             return str(error)
     with evaluator.database.reading() as session:

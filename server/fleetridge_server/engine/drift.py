@@ -125,22 +125,22 @@ def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
     if len(looks) < rule.BASELINE_RUNS:
         return Drift("learning", len(looks))
     values = [look.value for look in looks]
-    stick = limits_of(values[: rule.BASELINE_RUNS], floor)
-    low, high, low_from, high_from = _cusum(values, stick.median, stick.scale.value)
+    limits = limits_of(values[: rule.BASELINE_RUNS], floor)
+    low, high, low_from, high_from = _cusum(values, limits.median, limits.scale.value)
     start = low_from if low >= high else high_from
     since = values[start:] if max(low, high) > rule.CUSUM_DECISION else []
-    change = median(since[-rule.DRIFT_RECENT :]) / stick.median - 1 if since else None
+    change = median(since[-rule.DRIFT_RECENT :]) / limits.median - 1 if since else None
     found = Drift(
         "steady",
         len(looks),
-        baseline=stick.median,
-        scale=stick.scale.value,
+        baseline=limits.median,
+        scale=limits.scale.value,
         low=low,
         high=high,
         onset=looks[start].at if since else None,
         since=len(since),
         change=change,
-        recent_change=median(values[-rule.DRIFT_RECENT :]) / stick.median - 1,
+        recent_change=median(values[-rule.DRIFT_RECENT :]) / limits.median - 1,
         gate=max(rule.SMALLEST_DRIFT, rule.FLOORS_PER_DRIFT * floor),
         first=looks[0].at,
     )

@@ -136,7 +136,7 @@ def _is_excused(
         gpu_id
         for gpu_id in slow.gpu_ids
         for own in verdicts[gpu_id]
-        if own.cohort == slow.cohort and excuse_of(marks.get(gpu_id, ()), own.loss, own.yardstick.gate) is not None
+        if own.cohort == slow.cohort and excuse_of(marks.get(gpu_id, ()), own.loss, own.limits.gate) is not None
     ]
     return 2 * len(excused) > len(slow.gpu_ids)
 

@@ -74,8 +74,8 @@ class Onset:
 
 def onset(verdict: Verdict, drift: Drift | None = None) -> Onset | None:
     """Since when a gpu has been slow in a roof, by its runs and its drift; None where no run is beyond the limit."""
-    stick, runs = verdict.yardstick, verdict.member.runs
-    beyond = [stick.has_verdict and stick.is_beyond(run.value) for run in runs]
+    limits, runs = verdict.limits, verdict.member.runs
+    beyond = [limits.has_verdict and limits.is_beyond(run.value) for run in runs]
     if not any(beyond):
         return None
     start = beyond.index(True)
@@ -129,7 +129,7 @@ def _looked_further_back(found: Onset, drift: Drift, verdict: Verdict) -> Onset:
     """
     if drift.baseline is None:
         return found
-    if not verdict.yardstick.is_beyond(drift.baseline):
+    if not verdict.limits.is_beyond(drift.baseline):
         has_fallen = drift.has_changed and (drift.change or 0.0) < 0
         if has_fallen and drift.onset is not None and drift.onset <= found.since:
             return replace(found, since=drift.onset, is_bound=False)
@@ -235,7 +235,7 @@ class _Surroundings:
         for verdicts in evaluation.verdicts.values():
             for verdict in verdicts:
                 member = verdict.member
-                shared = id(verdict.yardstick), id(member.cohort)
+                shared = id(verdict.limits), id(member.cohort)
                 group = groups.get(shared)
                 if group is None:
                     group = groups[shared] = self._groups[_group_key(verdict)]
@@ -281,7 +281,7 @@ class _Surroundings:
                 for other in own
                 if other.cohort.roof.kind == roof.kind
                 and other.cohort.roof.dtype != roof.dtype
-                and other.yardstick.has_verdict
+                and other.limits.has_verdict
             ],
             neighbours=[]
             if node is None
@@ -314,4 +314,4 @@ class _Surroundings:
 
 
 def _group_key(verdict: Verdict) -> GroupKey:
-    return verdict.cohort, verdict.yardstick.levels
+    return verdict.cohort, verdict.limits.levels

@@ -90,7 +90,7 @@ class JudgedGroup:
     """A group with its limits, and those when its gpus had one run fewer, two fewer and so on, as far as needed."""
 
     group: Group
-    yardstick: Limits
+    limits: Limits
     earlier: tuple[Limits, ...] = ()
 
 
@@ -115,19 +115,19 @@ def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
         return JudgedCohort(cohort, (_of_the_past(members, floor),), ())
     groups, steps = grouped(members, floor)
     values = [[member.value for member in group.counted] for group in groups]
-    sticks = _yardsticks(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
-    earlier = _earlier(groups, [stick.of_faster_half for stick in sticks])
+    all_limits = _yardsticks(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
+    earlier = _earlier(groups, [limits.of_faster_half for limits in all_limits])
     judged = (
-        JudgedGroup(group, replace(stick, levels=group.levels), tuple(then[place] for then in earlier))
-        for place, (group, stick) in enumerate(zip(groups, sticks, strict=True))
+        JudgedGroup(group, replace(limits, levels=group.levels), tuple(then[place] for then in earlier))
+        for place, (group, limits) in enumerate(zip(groups, all_limits, strict=True))
     )
     return JudgedCohort(cohort, tuple(judged), tuple(steps))
 
 
 def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
     """The group of a cohort in which nobody was measured in the window: its old values are shown beside one another."""
-    stick = replace(limits_of([member.value for member in members], floor), is_recent=False)
-    return JudgedGroup(Group((), (), tuple(members)), stick)
+    limits = replace(limits_of([member.value for member in members], floor), is_recent=False)
+    return JudgedGroup(Group((), (), tuple(members)), limits)
 
 
 def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
@@ -164,12 +164,12 @@ def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | No
     deviation = pooled_deviation(values, centers)
     # Every level spends one gpu on its median, where a cohort in one piece spends one in all.
     spread_n = max(1, total - (len(values) - 1))
-    sticks: list[Limits] = []
+    all_limits: list[Limits] = []
     for own, center in zip(values, centers, strict=True):
         scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
-        stick = limits_from(center, scale, n=len(own), pooled_n=total, floor=floor)
-        sticks.append(replace(stick, of_faster_half=center != median(own)))
-    return sticks
+        limits = limits_from(center, scale, n=len(own), pooled_n=total, floor=floor)
+        all_limits.append(replace(limits, of_faster_half=center != median(own)))
+    return all_limits
 
 
 def _earlier(groups: Sequence[Group], of_faster_half: Sequence[bool]) -> list[list[Limits]]:

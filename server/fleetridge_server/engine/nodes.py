@@ -76,7 +76,7 @@ def slow_nodes(verdicts: Iterable[Verdict]) -> list[SlowTogether]:
     groups: dict[tuple[NodeName, Cohort], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         node = verdict.member.newest.report.node
-        if node is not None and verdict.yardstick.has_verdict:
+        if node is not None and verdict.limits.has_verdict:
             groups[node, verdict.cohort].append(verdict)
     found = [
         _together(node, cohort, group)
@@ -164,11 +164,11 @@ def _newest_rosters(rosters: Iterable[NodeRoster]) -> dict[NodeName, NodeRoster]
 
 def _is_slow_together(group: Sequence[Verdict]) -> bool:
     """Whether all are slow, beside peers most of whom stand elsewhere."""
-    gate = group[0].yardstick.gate
+    gate = group[0].limits.gate
     losses = [verdict.loss for verdict in group]
     if min(losses) < NODE_GATE_PART * gate or median(losses) < gate:
         return False
-    return len(group) <= NODE_LARGEST_SHARE * group[0].yardstick.pooled_n
+    return len(group) <= NODE_LARGEST_SHARE * group[0].limits.pooled_n
 
 
 def _together(node: NodeName, cohort: Cohort, group: Sequence[Verdict]) -> SlowTogether:

@@ -66,7 +66,7 @@ class Notice:
 def cohort_notices(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
     """Notices on one cohort."""
     notices = [_step_notice(judged.cohort, step, judged.groups) for step in judged.steps]
-    wide = next((group.yardstick for group in judged.groups if group.yardstick.wide), None)
+    wide = next((group.limits for group in judged.groups if group.limits.wide), None)
     if wide is not None:
         share = wide.scale.value / wide.median
         text = (

@@ -217,7 +217,7 @@ def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     if verdict.cohort.roof.kind != "compute" or "per_ghz" not in peers.numbers or not verdict.is_accused:
         return
     facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
-    if per_ghz <= verdict.yardstick.gate / 2:
+    if per_ghz <= verdict.limits.gate / 2:
         if clock_part >= CLOCK_LOWER:
             yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
     elif facts:
@@ -252,7 +252,7 @@ def _within_run(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     # A gpu that is judged among its own level is not slow because of that level.
-    settled = {level.factor for level in verdict.yardstick.levels}
+    settled = {level.factor for level in verdict.limits.levels}
     factors = verdict.member.newest.report.factors
     facts: list[Fact] = []
     for factor in _SOFTWARE:
@@ -287,7 +287,7 @@ def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]
 
 def _intermittent(verdict: Verdict) -> Reason:
     runs = verdict.member.runs
-    times = [run.report.ordered_at for run in runs if verdict.yardstick.is_beyond(run.value)]
+    times = [run.report.ordered_at for run in runs if verdict.limits.is_beyond(run.value)]
     text = (
         f"comes and goes: {len(times)} of its newest {len(runs)} runs lie beyond the limit, the first of "
         f"{times[-1]:%Y-%m-%d %H:%M} UTC, the last of {times[0]:%Y-%m-%d %H:%M} UTC"

@@ -217,10 +217,10 @@ def _by_rates(case: GpuCase) -> GpuState:
     if not accused and not drifts:
         # Most gpus of a fleet.
         return GpuState(_worst(case.verdicts, (), ()))
-    excuses = {verdict.cohort: excuse_of(case.marks, verdict.loss, verdict.yardstick.gate) for verdict in accused}
+    excuses = {verdict.cohort: excuse_of(case.marks, verdict.loss, verdict.limits.gate) for verdict in accused}
     slow = sorted(
         (verdict for verdict in accused if excuses[verdict.cohort] is None),
-        key=lambda verdict: (-verdict.finding.standing, -verdict.loss, verdict.cohort.roof.dtype),
+        key=lambda verdict: (-verdict.finding.level, -verdict.loss, verdict.cohort.roof.dtype),
     )
     drift_excuses = {roof: excuse_of(case.marks, -(drift.change or 0), drift.gate) for roof, drift in drifts.items()}
     drifted = tuple(roof for roof, excuse in drift_excuses.items() if excuse is None)
@@ -234,11 +234,11 @@ def _by_rates(case: GpuCase) -> GpuState:
 
 
 def _worst(verdicts: Sequence[Verdict], slow: Sequence[Verdict], drifted: Sequence[RoofKey]) -> State:
-    if any(verdict.finding.standing is AccusationLevel.OUTLIER for verdict in slow):
+    if any(verdict.finding.level is AccusationLevel.OUTLIER for verdict in slow):
         return "outlier"
     if drifted:
         return "drifted"
     if slow:
         return "suspect"
     # A roof that few gpus share takes nothing from what the others say.
-    return "ok" if any(verdict.yardstick.has_verdict for verdict in verdicts) else "insufficient_peers"
+    return "ok" if any(verdict.limits.has_verdict for verdict in verdicts) else "insufficient_peers"

@@ -72,7 +72,7 @@ class Accusation:
             is newer than the oldest of them lies clearly inside, as one that clears a gpu does.
     """
 
-    standing: AccusationLevel
+    level: AccusationLevel
     retest: bool = False
     intermittent: bool = False
 
@@ -80,7 +80,7 @@ class Accusation:
 _NOTHING = Accusation(AccusationLevel.CLEAR)
 
 
-def accusation(runs: Sequence[Run], yardstick: Limits, believed_p: float, earlier: Sequence[Limits] = ()) -> Accusation:
+def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: Sequence[Limits] = ()) -> Accusation:
     """
     Standing from a gpu's runs.
 
@@ -91,73 +91,69 @@ def accusation(runs: Sequence[Run], yardstick: Limits, believed_p: float, earlie
         earlier: yardsticks of its group without each gpu's newest run, without its newest two, and so on; the last
             stands for all before it.
     """
-    if not yardstick.has_verdict:
+    if not limits.has_verdict:
         return _NOTHING
     values = values_of(runs)
     # Most gpus end here: no run beyond, so no median of runs either.
-    if not yardstick.is_beyond(min(values)):
+    if not limits.is_beyond(min(values)):
         return _NOTHING
-    beyond = [yardstick.is_beyond(value) for value in values]
-    standing = _replayed(runs, (yardstick, *earlier), believed_p)
-    intermittent = sum(beyond) >= rule.CONFIRMATIONS and _is_broken(values, beyond, yardstick)
-    if standing is AccusationLevel.CLEAR and _comes_and_goes(values, beyond, yardstick):
-        standing = AccusationLevel.SUSPECT
-    return Accusation(standing, retest=beyond[0] and standing is AccusationLevel.CLEAR, intermittent=intermittent)
+    beyond = [limits.is_beyond(value) for value in values]
+    level = _replayed(runs, (limits, *earlier), believed_p)
+    intermittent = sum(beyond) >= rule.CONFIRMATIONS and _is_broken(values, beyond, limits)
+    if level is AccusationLevel.CLEAR and _comes_and_goes(values, beyond, limits):
+        level = AccusationLevel.SUSPECT
+    return Accusation(level, retest=beyond[0] and level is AccusationLevel.CLEAR, intermittent=intermittent)
 
 
-def _replayed(runs: Sequence[Run], yardsticks: Sequence[Limits], believed_p: float) -> AccusationLevel:
-    standing = AccusationLevel.CLEAR
+def _replayed(runs: Sequence[Run], all_limits: Sequence[Limits], believed_p: float) -> AccusationLevel:
+    level = AccusationLevel.CLEAR
     # Where older runs are forgotten, the oldest known one was not alone.
     fewest = rule.NEWEST_REPORTS if len(runs) == rule.REMEMBERED_REPORTS else 1
     for oldest_left in range(len(runs) - fewest, -1, -1):
         recent = runs[oldest_left : oldest_left + rule.NEWEST_REPORTS]
-        yardstick = yardsticks[min(oldest_left, len(yardsticks) - 1)]
-        if _is_cleared(recent, yardstick):
-            standing = AccusationLevel.CLEAR
+        limits = all_limits[min(oldest_left, len(all_limits) - 1)]
+        if _is_cleared(recent, limits):
+            level = AccusationLevel.CLEAR
         else:
-            standing = max(standing, _accused(recent, yardstick, believed_p))
-    return standing
+            level = max(level, _accused(recent, limits, believed_p))
+    return level
 
 
-def _accused(recent: Sequence[Run], yardstick: Limits, believed_p: float) -> AccusationLevel:
+def _accused(recent: Sequence[Run], limits: Limits, believed_p: float) -> AccusationLevel:
     """What the newest (at most three) runs accuse a gpu of by themselves."""
     newest = recent[0]
-    may_be_outlier = yardstick.n >= rule.FEWEST_FOR_OUTLIER
-    if (
-        yardstick.loss(newest.value) >= rule.LOSS_AT_ONCE
-        and newest.reading.converged
-        and yardstick.is_beyond(newest.value)
-    ):
+    may_be_outlier = limits.n >= rule.FEWEST_FOR_OUTLIER
+    if limits.loss(newest.value) >= rule.LOSS_AT_ONCE and newest.reading.converged and limits.is_beyond(newest.value):
         return AccusationLevel.OUTLIER if may_be_outlier else AccusationLevel.SUSPECT
-    witnesses = [run for run in recent if yardstick.is_beyond(run.value)]
+    witnesses = [run for run in recent if limits.is_beyond(run.value)]
     value = middle_of_few([run.value for run in recent])
-    if not witnesses or not yardstick.is_beyond(value):
+    if not witnesses or not limits.is_beyond(value):
         return AccusationLevel.CLEAR
     if witnesses == [recent[0]] and len(recent) > 1:
         return AccusationLevel.CLEAR
     apart = witnesses[0].report.ordered_at - witnesses[-1].report.ordered_at
     confirmed = (
-        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and yardstick.p(value) <= believed_p
+        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and limits.p(value) <= believed_p
     )
     return AccusationLevel.OUTLIER if confirmed and may_be_outlier else AccusationLevel.SUSPECT
 
 
-def _is_cleared(recent: Sequence[Run], yardstick: Limits) -> bool:
+def _is_cleared(recent: Sequence[Run], limits: Limits) -> bool:
     newest = recent[: rule.CLEAR_RUNS]
-    return len(newest) == rule.CLEAR_RUNS and all(_is_clearly_inside(run.value, yardstick) for run in newest)
+    return len(newest) == rule.CLEAR_RUNS and all(_is_clearly_inside(run.value, limits) for run in newest)
 
 
-def _is_clearly_inside(value: float, yardstick: Limits) -> bool:
-    return yardstick.loss(value) < rule.CLEAR_PART * yardstick.limit
+def _is_clearly_inside(value: float, limits: Limits) -> bool:
+    return limits.loss(value) < rule.CLEAR_PART * limits.limit
 
 
-def _is_broken(values: Sequence[float], beyond: Sequence[bool], yardstick: Limits) -> bool:
+def _is_broken(values: Sequence[float], beyond: Sequence[bool], limits: Limits) -> bool:
     """Whether a run clearly inside the limit is newer than the oldest beyond it; runs are given newest first."""
     oldest = max(place for place, is_beyond in enumerate(beyond) if is_beyond)
-    return any(_is_clearly_inside(value, yardstick) for value in values[:oldest])
+    return any(_is_clearly_inside(value, limits) for value in values[:oldest])
 
 
-def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: Limits) -> bool:
+def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], limits: Limits) -> bool:
     """
     Whether a gpu was far beyond the limit, well again, and far beyond once more.
 
@@ -167,10 +163,10 @@ def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], yardstick: 
     episodes = 0
     is_down = False
     for value, is_beyond in zip(values, beyond, strict=True):
-        if is_beyond and yardstick.loss(value) >= rule.LOSS_AT_ONCE:
+        if is_beyond and limits.loss(value) >= rule.LOSS_AT_ONCE:
             episodes += not is_down
             is_down = True
-        elif _is_clearly_inside(value, yardstick):
+        elif _is_clearly_inside(value, limits):
             is_down = False
     return episodes >= rule.CONFIRMATIONS
 
@@ -190,7 +186,7 @@ class Verdict:
     """
 
     member: Member
-    yardstick: Limits
+    limits: Limits
     loss: float
     z: float | None
     p: float | None
@@ -211,7 +207,7 @@ class Verdict:
     @property
     def is_accused(self) -> bool:
         """Whether it is suspect or worse."""
-        return self.finding.standing is not AccusationLevel.CLEAR
+        return self.finding.level is not AccusationLevel.CLEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +221,7 @@ class JudgedDevice:
 @fast_dataclass
 class _Pair:
     member: Member
-    yardstick: Limits
+    limits: Limits
     p: float | None
     counted: bool
     earlier: tuple[Limits, ...]
@@ -253,23 +249,23 @@ def _family(cohorts: Iterable[JudgedCohort]) -> list[Verdict]:
 def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
     for cohort in cohorts:
         for judged in cohort.groups:
-            stick = judged.yardstick
+            limits = judged.limits
             for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
                 for member in members:
                     yield _Pair(
-                        member, stick, stick.p(member.value) if stick.has_verdict else None, counted, judged.earlier
+                        member, limits, limits.p(member.value) if limits.has_verdict else None, counted, judged.earlier
                     )
 
 
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
-    member, stick = pair.member, pair.yardstick
+    member, limits = pair.member, pair.limits
     return Verdict(
         member=member,
-        yardstick=stick,
-        loss=stick.loss(member.value),
-        z=stick.z(member.value) if stick.has_verdict else None,
+        limits=limits,
+        loss=limits.loss(member.value),
+        z=limits.z(member.value) if limits.has_verdict else None,
         p=pair.p,
         q=q,
-        finding=accusation(member.runs, stick, believed_p, pair.earlier),
+        finding=accusation(member.runs, limits, believed_p, pair.earlier),
         counted=pair.counted,
     )

@@ -94,7 +94,7 @@ class Evaluator:
     schedule: timedelta | None = None
     now: Callable[[], datetime] = utc_now
 
-    def evaluate_now(self, population: DeviceGroup) -> SavedEvaluation:
+    def evaluate_now(self, device_group: DeviceGroup) -> SavedEvaluation:
         """
         Judge the gpus of one device as of now, and store what is said of them, with alerts.
 
@@ -103,63 +103,63 @@ class Evaluator:
         """
         started = time.perf_counter()
         with self.database.writing() as session:
-            take_due(session, population)
+            take_due(session, device_group)
         try:
             with collector_held_back():
-                saved = self._evaluate_now(population, started)
+                saved = self._evaluate_now(device_group, started)
         except BaseException:
-            self._note_again(population)
+            self._note_again(device_group)
             raise
         if saved.redated is not None:
             _log.warning(
                 "device %d: what was said as of times until %s, by a clock that was ahead, counts as said by now",
-                population.device_id,
+                device_group.device_id,
                 saved.redated.isoformat(timespec="seconds"),
             )
         return saved
 
-    def _evaluate_now(self, population: DeviceGroup, started: float) -> SavedEvaluation:
-        self.bring_up_to_date(population)
+    def _evaluate_now(self, device_group: DeviceGroup, started: float) -> SavedEvaluation:
+        self.bring_up_to_date(device_group)
         as_of = self.now()
         with self.database.reading() as session:
-            before = series_end(session, population)
-            there = cluster_gpus(session, population)
-            judgement = judge_device(session, population, as_of, schedule=self.schedule, there=there)
-        evaluation = evaluation_of(population, judgement, made_at=self.now(), before=before)
+            before = series_end(session, device_group)
+            there = cluster_gpus(session, device_group)
+            judgement = judge_device(session, device_group, as_of, schedule=self.schedule, there=there)
+        evaluation = evaluation_of(device_group, judgement, made_at=self.now(), before=before)
         rows = rows_of(evaluation, before)
         evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
             return save_evaluation(session, evaluation, rows, after=before.evaluation_id)
 
-    def evaluate_past(self, population: DeviceGroup, as_of: datetime) -> int:
+    def evaluate_past(self, device_group: DeviceGroup, as_of: datetime) -> int:
         """Judge the gpus of one device as of a time of the past, and store that beside the series; its id."""
         started = time.perf_counter()
         with collector_held_back():
             with self.database.reading() as session:
-                judgement = judge_device(session, population, as_of, schedule=self.schedule)
-            evaluation = evaluation_of(population, judgement, made_at=self.now())
+                judgement = judge_device(session, device_group, as_of, schedule=self.schedule)
+            evaluation = evaluation_of(device_group, judgement, made_at=self.now())
         evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
             return save_historical(session, evaluation)
 
-    def bring_up_to_date(self, population: DeviceGroup) -> int:
+    def bring_up_to_date(self, device_group: DeviceGroup) -> int:
         """
         Bring the histories of all gpus that are due up to date; how many were.
 
         Those that become due meanwhile are so afterwards: somebody noted it, and until then their reports are read.
         """
         with self.database.reading() as session:
-            due = due_gpus(session, population)
+            due = due_gpus(session, device_group)
         total = 0
         for gpu_rows in in_chunks(due, GPUS_AT_ONCE):
             with self.database.writing() as session:
-                total += refresh_histories(session, population, gpu_rows)
+                total += refresh_histories(session, device_group, gpu_rows)
         return total
 
-    def _note_again(self, population: DeviceGroup) -> None:
+    def _note_again(self, device_group: DeviceGroup) -> None:
         """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""
         with suppress(DBAPIError, DataFileError), self.database.writing() as session:
-            note_due(session, [population], self.now())
+            note_due(session, [device_group], self.now())
 
 
 def _took_ms(started: float) -> float:
@@ -167,7 +167,7 @@ def _took_ms(started: float) -> float:
 
 
 def evaluation_of(
-    population: DeviceGroup, judgement: Judgement, *, made_at: datetime, before: SeriesEnd = NO_SERIES
+    device_group: DeviceGroup, judgement: Judgement, *, made_at: datetime, before: SeriesEnd = NO_SERIES
 ) -> NewEvaluation:
     """What is stored of a judgement, which took no time yet, beside what is said already."""
     evaluation = judgement.evaluation
@@ -180,7 +180,7 @@ def evaluation_of(
     order = judgement.order(losses)
     columns = (packed_column(column) for column in judgement.columns(order))
     return NewEvaluation(
-        population=population,
+        device_group=device_group,
         as_of=evaluation.as_of,
         made_at=made_at,
         took_ms=0.0,

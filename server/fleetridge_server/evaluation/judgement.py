@@ -121,12 +121,12 @@ class Judgement:
         for gpu_id, verdicts in self.evaluation.verdicts.items():
             row = self.rows.get(gpu_id)
             for verdict in verdicts if row is not None else ():
-                cohort, stick, member = verdict.cohort, verdict.yardstick, verdict.member
-                shared = id(cohort), id(stick)
+                cohort, limits, member = verdict.cohort, verdict.limits, verdict.member
+                shared = id(cohort), id(limits)
                 if shared not in groups:
-                    key = reference_key(cohort.roof, cohort.conditions, stick.levels)
+                    key = reference_key(cohort.roof, cohort.conditions, limits.levels)
                     groups[shared] = self.references[key].group
-                counts = member.in_window or not stick.is_recent
+                counts = member.in_window or not limits.is_recent
                 members[numbers[cohort]].append((row or 0, member.value, groups[shared], counts))
         return [cohort_column(order, own) for own in members]
 
@@ -149,22 +149,22 @@ class Judgement:
 
 def judge_device(
     session: Session,
-    population: DeviceGroup,
+    device_group: DeviceGroup,
     as_of: datetime,
     *,
     schedule: timedelta | None = None,
     there: Sequence[ClusterGpus] | None = None,
 ) -> Judgement:
     """Judge the gpus of one device by what was reported up to a time; `there` is where they are, if that is now."""
-    known = histories(session, population, as_of)
-    marks = marks_by_engine(session, simulated=population.simulated, as_of=as_of)
+    known = histories(session, device_group, as_of)
+    marks = marks_by_engine(session, simulated=device_group.simulated, as_of=as_of)
     reports = [report for history in known.values() for report in history.reports]
     drifts = _drifts(known, as_of)
-    name = session.scalars(select(Device.name).where(Device.id == population.device_id)).one()
+    name = session.scalars(select(Device.name).where(Device.id == device_group.device_id)).one()
     fleet = Fleet(
         reports=reports,
-        rosters=rosters_of(session, population, known, as_of),
-        inventory=expected_nodes(session, population),
+        rosters=rosters_of(session, device_group, known, as_of),
+        inventory=expected_nodes(session, device_group),
         marks=list(marks),
         drifts=drifts,
         upgrades=fleet_upgrades(known),
@@ -172,7 +172,7 @@ def judge_device(
         schedule=schedule,
     )
     evaluation = evaluate(fleet, as_of)
-    rows = rows_of_gpus(session, known, device_id=population.device_id, simulated=population.simulated)
+    rows = rows_of_gpus(session, known, device_id=device_group.device_id, simulated=device_group.simulated)
     said = explanations(evaluation, drifts)
     return Judgement(name, evaluation, said, drifts, marks, fleet.upgrades, rows, there)
 
@@ -210,14 +210,14 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
     return _made(session, DeviceGroup(device_id, span.simulated), span)
 
 
-def _made(session: Session, population: DeviceGroup, span: Span) -> EvaluationRef:
-    judgement = judge_device(session, population, span.as_of)
+def _made(session: Session, device_group: DeviceGroup, span: Span) -> EvaluationRef:
+    judgement = judge_device(session, device_group, span.as_of)
     records = {record.gpu_id: record for record in judgement.records()}
     order = judgement.order({gpu_id: record.loss for gpu_id, record in records.items()})
     return EvaluationRef(
         evaluation_id=None,
-        device_id=population.device_id,
-        simulated=population.simulated,
+        device_id=device_group.device_id,
+        simulated=device_group.simulated,
         as_of=span.as_of,
         made_at=None,
         rule_version=RULE_VERSION,

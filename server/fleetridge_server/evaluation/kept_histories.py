@@ -33,17 +33,17 @@ _ROWS_PER_QUERY = 500
 _GPU_ROWS = "gpu_rows"
 
 
-def due_gpus(session: Session, population: DeviceGroup) -> list[int]:
+def due_gpus(session: Session, device_group: DeviceGroup) -> list[int]:
     """
     Rows of all gpus whose histories are to be made anew, in their order.
 
     To be asked once: it passes over all gpus of the population.
     """
-    due = select(Gpu.id).where(_is_in(population), _is_due()).order_by(Gpu.id)
+    due = select(Gpu.id).where(_is_in(device_group), _is_due()).order_by(Gpu.id)
     return [row[0] for row in session.connection().execute(due)]
 
 
-def refresh_histories(session: Session, population: DeviceGroup, gpu_rows: Sequence[int]) -> int:
+def refresh_histories(session: Session, device_group: DeviceGroup, gpu_rows: Sequence[int]) -> int:
     """
     Bring the histories of at most GPUS_AT_ONCE gpus up to date, in a transaction of the caller's; how many were.
 
@@ -51,7 +51,7 @@ def refresh_histories(session: Session, population: DeviceGroup, gpu_rows: Seque
     """
     chosen = select(Gpu.id, Gpu.identity, Gpu.device_id).where(Gpu.id.in_(gpu_rows), _is_due())
     found = session.execute(chosen.order_by(Gpu.id).with_for_update())
-    subjects = [subject for row in found if (subject := GpuOfDevice(*row)).device_id == population.device_id]
+    subjects = [subject for row in found if (subject := GpuOfDevice(*row)).device_id == device_group.device_id]
     if not subjects:
         return 0
     reports = judged_reports(session, subjects)
@@ -71,7 +71,7 @@ def refresh_histories(session: Session, population: DeviceGroup, gpu_rows: Seque
     return len(subjects)
 
 
-def histories(session: Session, population: DeviceGroup, as_of: datetime) -> dict[str, GpuHistory]:
+def histories(session: Session, device_group: DeviceGroup, as_of: datetime) -> dict[str, GpuHistory]:
     """
     Histories of the gpus that were of a device at a time, by their ids; of gpus that reported by then.
 
@@ -80,9 +80,9 @@ def histories(session: Session, population: DeviceGroup, as_of: datetime) -> dic
     found: dict[str, GpuHistory] = {}
     reader = HistoryReader()
     others: list[GpuOfDevice] = []
-    for row in _rows(session, population, as_of):
+    for row in _rows(session, device_group, as_of):
         if row.body is None:
-            others.append(GpuOfDevice(row.id, row.identity, population.device_id))
+            others.append(GpuOfDevice(row.id, row.identity, device_group.device_id))
         else:
             found[row.identity] = reader.read(row.identity, row.body)
     reports = judged_reports(session, others, as_of=as_of)
@@ -96,31 +96,31 @@ def device_groups_with_due_gpus(session: Session) -> set[DeviceGroup]:
     return {DeviceGroup(*row) for row in session.execute(query)}
 
 
-def _rows(session: Session, population: DeviceGroup, as_of: datetime) -> Iterator[Any]:
+def _rows(session: Session, device_group: DeviceGroup, as_of: datetime) -> Iterator[Any]:
     """
     Gpus that were of a device at a time, in the order of their rows, with their history where it holds for that time.
 
     They are named row by row: asked for those after the last one, either database may pass over all gpus each time.
     """
     connection = session.connection()
-    candidates = [row[0] for row in connection.execute(_candidates(population, as_of))]
-    wanted = _wanted(population, as_of)
+    candidates = [row[0] for row in connection.execute(_candidates(device_group, as_of))]
+    wanted = _wanted(device_group, as_of)
     for gpu_rows in in_chunks(candidates, _ROWS_PER_QUERY):
         yield from connection.execute(wanted, {_GPU_ROWS: gpu_rows}).all()
 
 
-def _candidates(population: DeviceGroup, as_of: datetime) -> Select[int]:
+def _candidates(device_group: DeviceGroup, as_of: datetime) -> Select[int]:
     """Rows of the gpus that may have been of a device at a time: those that are, and all that reported since."""
-    may_be = or_(Gpu.device_id == population.device_id, Gpu.last_seen > as_of)
-    return select(Gpu.id).where(Gpu.simulated.is_(population.simulated), may_be).order_by(Gpu.id)
+    may_be = or_(Gpu.device_id == device_group.device_id, Gpu.last_seen > as_of)
+    return select(Gpu.id).where(Gpu.simulated.is_(device_group.simulated), may_be).order_by(Gpu.id)
 
 
-def _wanted(population: DeviceGroup, as_of: datetime) -> Select[int, str, str]:
+def _wanted(device_group: DeviceGroup, as_of: datetime) -> Select[int, str, str]:
     """Statement on some of these."""
-    was_there = device_then(Span(as_of, simulated=population.simulated)) == population.device_id
+    was_there = device_then(Span(as_of, simulated=device_group.simulated)) == device_group.device_id
     holds = and_(
         KeptHistory.gpu_id == Gpu.id,
-        KeptHistory.device_id == population.device_id,
+        KeptHistory.device_id == device_group.device_id,
         KeptHistory.format == FORMAT,
         ~Gpu.is_due,
         or_(Gpu.last_seen.is_(None), Gpu.last_seen <= as_of),
@@ -133,8 +133,8 @@ def _wanted(population: DeviceGroup, as_of: datetime) -> Select[int, str, str]:
     )
 
 
-def _is_in(population: DeviceGroup) -> ColumnElement[bool]:
-    return and_(Gpu.device_id == population.device_id, Gpu.simulated.is_(population.simulated))
+def _is_in(device_group: DeviceGroup) -> ColumnElement[bool]:
+    return and_(Gpu.device_id == device_group.device_id, Gpu.simulated.is_(device_group.simulated))
 
 
 def _is_due() -> ColumnElement[bool]:

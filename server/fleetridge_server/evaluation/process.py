@@ -66,7 +66,7 @@ class EvaluationProcess:
         """Its number, where it runs."""
         return None if self._running is None else self._running.process.pid
 
-    def evaluate(self, population: DeviceGroup) -> float:
+    def evaluate(self, device_group: DeviceGroup) -> float:
         """
         Judge the gpus of one device as of now, and store what is said of them; the seconds that it took.
 
@@ -77,8 +77,8 @@ class EvaluationProcess:
             EvaluationError: the process was lost, or met a fault of our own; the device is due again.
         """
         with self._evaluating:
-            self._in_hand = population
-            reply = self._asked(population)
+            self._in_hand = device_group
+            reply = self._asked(device_group)
             self._in_hand = None
         if isinstance(reply, Exception):
             raise reply
@@ -101,23 +101,23 @@ class EvaluationProcess:
         finally:
             self._evaluating.release()
 
-    def _asked(self, population: DeviceGroup) -> Reply:
+    def _asked(self, device_group: DeviceGroup) -> Reply:
         """The process's reply; one that ended by itself, before it was asked, is replaced."""
         was_there = self._running is not None
         try:
             if self._is_closed:
                 raise BrokenOffError
             self._running = self._running or start_child(_PROGRAM, self._start)
-            self._running.connection.send(population)
+            self._running.connection.send(device_group)
             reply: Reply = self._running.connection.recv()
         except (EOFError, OSError) as error:
             code = self._let_go()
             if was_there and code == 0:
-                return self._asked(population)
+                return self._asked(device_group)
             if self._is_closed:
                 raise BrokenOffError from error
             self._in_hand = None
-            self._note_due(population)
+            self._note_due(device_group)
             how = f"it could not be started ({error})" if code is None else f"it ended with {code}"
             raise EvaluationError(
                 f"the process that evaluates is lost: {how}; the next evaluation starts it"
@@ -129,7 +129,7 @@ class EvaluationProcess:
         running, self._running = self._running, None
         return None if running is None else running.end()
 
-    def _note_due(self, population: DeviceGroup) -> None:
+    def _note_due(self, device_group: DeviceGroup) -> None:
         """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""
         with suppress(*DATABASE_TROUBLES), self._database.writing() as session:
-            note_due(session, [population], datetime.now(timezone.utc))
+            note_due(session, [device_group], datetime.now(timezone.utc))

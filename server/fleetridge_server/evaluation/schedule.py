@@ -117,11 +117,11 @@ class Schedule:
         if not self._take_lead():
             return []
         done: list[DeviceGroup] = []
-        for population in self._due():
+        for device_group in self._due():
             if is_ending() or not self.leadership.lead():
                 break
-            if self._evaluate(population):
-                done.append(population)
+            if self._evaluate(device_group):
+                done.append(device_group)
         return done
 
     def _take_lead(self) -> bool:
@@ -142,19 +142,19 @@ class Schedule:
             notes, last = due_notes(session), last_evaluations(session)
             known = [own for own in notes.keys() | last.keys() if not self._is_let_be(own, now)]
             foretold = {
-                population: at
-                for population in known
-                if is_future_dated(at := _latest(notes.get(population), last.get(population)), now)
+                device_group: at
+                for device_group in known
+                if is_future_dated(at := _latest(notes.get(device_group), last.get(device_group)), now)
             }
             behind = foretold if foretold and is_behind(session, now) else {}
         self._tell_of_clock(behind, now)
         starts = {
-            population: now if population in foretold else start
-            for population in known
-            if (start := starts_at(notes.get(population), last.get(population), self.every)) is not None
+            device_group: now if device_group in foretold else start
+            for device_group in known
+            if (start := starts_at(notes.get(device_group), last.get(device_group), self.every)) is not None
         }
         ready = [own for own, start in starts.items() if start <= now and own not in behind]
-        return sorted(ready, key=lambda population: (starts[population], population))
+        return sorted(ready, key=lambda device_group: (starts[device_group], device_group))
 
     def _tell_of_clock(self, behind: Mapping[DeviceGroup, datetime], now: datetime) -> None:
         """Say once that this clock is behind: evaluations wait, as verdicts do not go back in time."""
@@ -169,31 +169,31 @@ class Schedule:
             until.isoformat(timespec="seconds"),
         )
 
-    def _is_let_be(self, population: DeviceGroup, now: datetime) -> bool:
+    def _is_let_be(self, device_group: DeviceGroup, now: datetime) -> bool:
         """Whether it is too early to try again; a time further ahead is one of before the clock was put back."""
-        return now < self._let_be.get(population, now) <= now + AFTER_FAILURE
+        return now < self._let_be.get(device_group, now) <= now + AFTER_FAILURE
 
-    def _evaluate(self, population: DeviceGroup) -> bool:
+    def _evaluate(self, device_group: DeviceGroup) -> bool:
         try:
-            self.on_evaluated((self.evaluate or self._evaluate_here)(population))
+            self.on_evaluated((self.evaluate or self._evaluate_here)(device_group))
         except BrokenOffError:
             return False
         except SupersededError as error:
-            _log.info("device %d: %s", population.device_id, error)
+            _log.info("device %d: %s", device_group.device_id, error)
         except DATABASE_TROUBLES:
             self._leads = False  # so that what is left over is noted once the database answers again
             raise
         except Exception:  # noqa: BLE001 # logged, whatever it is
             # One device that cannot be judged must not keep the others waiting.
-            _log.exception("device %d cannot be evaluated; it is tried again in a while", population.device_id)
-            self._let_be[population] = self.evaluator.now() + AFTER_FAILURE
+            _log.exception("device %d cannot be evaluated; it is tried again in a while", device_group.device_id)
+            self._let_be[device_group] = self.evaluator.now() + AFTER_FAILURE
             return False
-        self._let_be.pop(population, None)
+        self._let_be.pop(device_group, None)
         return True
 
-    def _evaluate_here(self, population: DeviceGroup) -> float:
+    def _evaluate_here(self, device_group: DeviceGroup) -> float:
         began_s = time.perf_counter()
-        self.evaluator.evaluate_now(population)
+        self.evaluator.evaluate_now(device_group)
         return time.perf_counter() - began_s
 
 

@@ -189,16 +189,16 @@ def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
 
 
 def _cohorts(verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]) -> Iterable[CohortShown]:
-    sticks: dict[Cohort, dict[tuple[Level, ...], Limits]] = defaultdict(dict)
+    all_limits: dict[Cohort, dict[tuple[Level, ...], Limits]] = defaultdict(dict)
     seen: set[tuple[int, int]] = set()
     for verdict in verdicts:
-        cohort, stick = verdict.member.cohort, verdict.yardstick
-        shared = id(cohort), id(stick)
+        cohort, limits = verdict.member.cohort, verdict.limits
+        shared = id(cohort), id(limits)
         if shared not in seen:
             seen.add(shared)
-            sticks[cohort].setdefault(stick.levels, stick)
-    for cohort in sorted(sticks, key=cohort_order):
-        groups = sticks[cohort]
+            all_limits[cohort].setdefault(limits.levels, limits)
+    for cohort in sorted(all_limits, key=cohort_order):
+        groups = all_limits[cohort]
         yield CohortShown(
             roof=roof_name(cohort.roof),
             unit=unit_of(cohort.roof),

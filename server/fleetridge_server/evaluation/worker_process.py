@@ -68,10 +68,10 @@ def _listen(connection: Connection, asked: queue.SimpleQueue[DeviceGroup]) -> No
         os._exit(0)
 
 
-def _reply(evaluator: Evaluator, population: DeviceGroup) -> Reply:
+def _reply(evaluator: Evaluator, device_group: DeviceGroup) -> Reply:
     began_s = time.perf_counter()
     try:
-        evaluator.evaluate_now(population)
+        evaluator.evaluate_now(device_group)
     except SupersededError as error:
         return error
     except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is

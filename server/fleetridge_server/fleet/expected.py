@@ -86,7 +86,7 @@ def shown_inventory(session: Session, cluster: str | None = None) -> list[tuple[
     return [(line, device) for line, device in rows]
 
 
-def expected_nodes(session: Session, population: DeviceGroup) -> list[ExpectedNode]:
+def expected_nodes(session: Session, device_group: DeviceGroup) -> list[ExpectedNode]:
     """
     What is expected of one device, as the engine takes it.
 
@@ -94,17 +94,17 @@ def expected_nodes(session: Session, population: DeviceGroup) -> list[ExpectedNo
     which its cluster has most.
     """
     is_simulated = InventoryEntry.cluster == SIMULATED
-    mine = is_simulated if population.simulated else ~is_simulated
+    mine = is_simulated if device_group.simulated else ~is_simulated
     entries = session.scalars(select(InventoryEntry).where(mine).order_by(InventoryEntry.id)).all()
     if not entries:
         return []
     unsaid = [entry for entry in entries if entry.device_id is None]
-    guessed = _guessed_devices(session, unsaid, simulated=population.simulated) if unsaid else {}
-    elsewhere = _of_other_devices(session, population) if any(entry.gpu is not None for entry in entries) else set()
+    guessed = _guessed_devices(session, unsaid, simulated=device_group.simulated) if unsaid else {}
+    elsewhere = _of_other_devices(session, device_group) if any(entry.gpu is not None for entry in entries) else set()
     nodes: dict[NodeName, list[InventoryEntry]] = defaultdict(list)
     for entry in entries:
         device_id = guessed.get(entry.id) if entry.device_id is None else entry.device_id
-        if device_id == population.device_id:
+        if device_id == device_group.device_id:
             nodes[NodeName(entry.cluster, entry.node)].append(entry)
     return [_expected(node, own, elsewhere) for node, own in nodes.items()]
 
@@ -145,18 +145,18 @@ def _guessed_devices(session: Session, unsaid: Sequence[InventoryEntry], *, simu
     return guessed
 
 
-def _of_other_devices(session: Session, population: DeviceGroup) -> set[str]:
+def _of_other_devices(session: Session, device_group: DeviceGroup) -> set[str]:
     """Gpus of the inventory that reported, as another device than the one they are expected to be."""
     query = (
         select(Gpu.identity)
         .join(InventoryEntry, InventoryEntry.gpu == Gpu.identity)
-        .where(Gpu.simulated.is_(population.simulated), Gpu.device_id != population.device_id, ~Gpu.quarantined)
+        .where(Gpu.simulated.is_(device_group.simulated), Gpu.device_id != device_group.device_id, ~Gpu.quarantined)
     )
     return set(session.scalars(query))
 
 
 def rosters_of(
-    session: Session, population: DeviceGroup, gpu_ids: Collection[str], as_of: datetime
+    session: Session, device_group: DeviceGroup, gpu_ids: Collection[str], as_of: datetime
 ) -> list[NodeRoster]:
     """
     Newest complete roster of every node, with its gpus of one device.
@@ -167,8 +167,8 @@ def rosters_of(
         gpu_ids: gpus that are known to be of it; others count where the roster says that they are.
         as_of: rosters that are newer say nothing of that time.
     """
-    name = session.scalars(select(Device.name).where(Device.id == population.device_id)).one()
-    in_population = Node.cluster == SIMULATED if population.simulated else Node.cluster != SIMULATED
+    name = session.scalars(select(Device.name).where(Device.id == device_group.device_id)).one()
+    in_population = Node.cluster == SIMULATED if device_group.simulated else Node.cluster != SIMULATED
     query = select(Node.cluster, Node.name, Node.roster_seen, Node.roster).where(
         in_population, Node.roster_seen.is_not(None), Node.roster_seen <= as_of
     )

@@ -294,9 +294,9 @@ class ClusterGpus:
     newest_report: datetime | None
 
 
-def cluster_gpus(session: Session, population: DeviceGroup) -> list[ClusterGpus]:
+def cluster_gpus(session: Session, device_group: DeviceGroup) -> list[ClusterGpus]:
     """What each cluster has of a device, by its name."""
-    there = (Gpu.device_id == population.device_id, Gpu.simulated.is_(population.simulated), ~Gpu.quarantined)
+    there = (Gpu.device_id == device_group.device_id, Gpu.simulated.is_(device_group.simulated), ~Gpu.quarantined)
     identities: dict[str, list[str]] = defaultdict(list)
     for cluster, identity in session.execute(select(Gpu.cluster, Gpu.identity).where(*there)):
         identities[cluster].append(identity)

@@ -121,7 +121,7 @@ class RequestWatch:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        course, began_s = begin_request_stats(), time.perf_counter()
+        stats, began_s = begin_request_stats(), time.perf_counter()
         status = _INTERNAL_ERROR  # what is answered where the application breaks
 
         async def send_watched(message: Message) -> None:
@@ -134,14 +134,14 @@ class RequestWatch:
             try:
                 await self._app(scope, receive, send_watched)
             finally:
-                self._tell(scope, status, time.perf_counter() - began_s, course)
+                self._tell(scope, status, time.perf_counter() - began_s, stats)
 
-    def _tell(self, scope: Scope, status: int, duration_s: float, course: RequestStats) -> None:
+    def _tell(self, scope: Scope, status: int, duration_s: float, stats: RequestStats) -> None:
         route = getattr(scope.get("route"), "path", "")
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.note_request(method=method, route=route, status=status, duration_s=duration_s, course=course)
+        self._metrics.note_request(method=method, route=route, status=status, duration_s=duration_s, stats=stats)
         if (scope["method"], scope["path"]) == INGEST:
-            self._metrics.note_reports(status, course)
+            self._metrics.note_reports(status, stats)
         level = logging.DEBUG if route in _QUIET_ROUTES and status < _FIRST_ERROR else logging.INFO
         _log.log(
             level,
@@ -150,17 +150,17 @@ class RequestWatch:
             route or "(no route)",
             status,
             1000 * duration_s,
-            _told_outcomes(course),
-            extra={"fields": _fields(scope, method, route, status, duration_s, course)},
+            _told_outcomes(stats),
+            extra={"fields": _fields(scope, method, route, status, duration_s, stats)},
         )
 
 
-def _told_outcomes(course: RequestStats) -> str:
-    return "".join(f", {count} {outcome}" for outcome, count in sorted(course.outcomes.items()))
+def _told_outcomes(stats: RequestStats) -> str:
+    return "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items()))
 
 
 def _fields(
-    scope: Scope, method: str, route: str, status: int, duration_s: float, course: RequestStats
+    scope: Scope, method: str, route: str, status: int, duration_s: float, stats: RequestStats
 ) -> dict[str, Any]:
     caller = scope.get("state", {}).get("caller")
     fields: dict[str, Any] = {
@@ -168,10 +168,10 @@ def _fields(
         "route": route or None,
         "status": status,
         "duration_ms": round(1000 * duration_s, 1),
-        "database_ms": round(1000 * course.database_s, 1),
+        "database_ms": round(1000 * stats.database_s, 1),
         "token_id": None if caller is None else caller.token_id,
     }
-    return {**fields, "reports": dict(course.outcomes)} if course.outcomes else fields
+    return {**fields, "reports": dict(stats.outcomes)} if stats.outcomes else fields
 
 
 def install_handlers(app: FastAPI) -> None:

@@ -283,8 +283,8 @@ def _count(session: Session, reports: Sequence[Row], gpus: Collection[Row], node
     timed = [row for row in reports if row["gpu_id"] in in_several and row["ordered_at"] is not None]
     claimed = note_conflicts(session, [TimedReport(row["gpu_id"], row["ordered_at"]) for row in timed])
     refresh_measured_at(session, claimed)
-    populations = device_groups_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
-    note_due(session, populations, max(row["received_at"] for row in reports))
+    device_groups = device_groups_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
+    note_due(session, device_groups, max(row["received_at"] for row in reports))
 
 
 def _found(rows: Mapping[_AnyKey, Row], key: _AnyKey | None) -> int | None:

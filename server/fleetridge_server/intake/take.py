@@ -52,17 +52,17 @@ class CallOutcome:
     """What came of a call: told to its sender, and for the log and for metrics."""
 
     told: Reply | ProblemError
-    course: RequestStats
+    stats: RequestStats
 
 
-def note_reports(course: RequestStats, items: Sequence[Item], outcomes: Sequence[IntakeOutcome]) -> None:
+def note_reports(stats: RequestStats, items: Sequence[Item], outcomes: Sequence[IntakeOutcome]) -> None:
     """
     Note what became of each item, in the same order, once the answer is certain.
 
     The lag of a report that is new goes from the end of its measurement, by a clock put right, to its arrival.
     """
-    course.outcomes.update(outcomes)
-    course.lags_s += [
+    stats.outcomes.update(outcomes)
+    stats.lags_s += [
         (item.received_at - item.ordering.ordered_at).total_seconds()
         for item, outcome in zip(items, outcomes, strict=True)
         if outcome == "created" and isinstance(item, Accepted) and item.ordering.ordered_at is not None
@@ -195,9 +195,9 @@ def _with_items(call: Call, value: Json) -> _Opened:
 
 def _answers(database: Database, portion: Sequence[_Examined]) -> Iterator[CallOutcome]:
     storing = [own for own in portion if isinstance(own, _Opened) and own.accepted]
-    course = begin_request_stats()  # in which the database notes its time, all of it before the first answer
+    stats = begin_request_stats()  # in which the database notes its time, all of it before the first answer
     outcomes = iter(write_together(database, [own.posted for own in storing]) if storing else [])
-    share_s = course.database_s / max(1, len(storing))
+    share_s = stats.database_s / max(1, len(storing))
     for own in portion:
         if isinstance(own, _Refused):
             yield CallOutcome(own.problem, RequestStats())
@@ -207,10 +207,10 @@ def _answers(database: Database, portion: Sequence[_Examined]) -> Iterator[CallO
             yield _answer(own, [], RequestStats())
 
 
-def _answer(opened: _Opened, outcome: Outcome, course: RequestStats) -> CallOutcome:
+def _answer(opened: _Opened, outcome: Outcome, stats: RequestStats) -> CallOutcome:
     if isinstance(outcome, Exception):
         with within_request(opened.call.request_id):
-            return CallOutcome(_problem_of(outcome), course)
+            return CallOutcome(_problem_of(outcome), stats)
     stored = iter(outcome)
     results = [
         Result(report_id=item.sent_id, outcome=next(stored))
@@ -218,8 +218,8 @@ def _answer(opened: _Opened, outcome: Outcome, course: RequestStats) -> CallOutc
         else Result(report_id=item.sent_id, outcome="rejected", errors=list(item.errors))
         for item in opened.items
     ]
-    note_reports(course, opened.items, [result.outcome for result in results])
-    return CallOutcome(_reply_to_list(results) if opened.is_list else _reply(results[0]), course)
+    note_reports(stats, opened.items, [result.outcome for result in results])
+    return CallOutcome(_reply_to_list(results) if opened.is_list else _reply(results[0]), stats)
 
 
 def _reply_to_list(results: Sequence[Result]) -> Reply:

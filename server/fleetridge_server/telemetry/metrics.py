@@ -39,39 +39,39 @@ _current_stats: ContextVar[RequestStats | None] = ContextVar("course", default=N
 
 def begin_request_stats() -> RequestStats:
     """Note anew, from here on; each request has a context of its own."""
-    course = RequestStats()
-    _current_stats.set(course)
-    return course
+    stats = RequestStats()
+    _current_stats.set(stats)
+    return stats
 
 
 def add_request_stats(part: RequestStats) -> None:
     """Note what came of a part of the request that was done elsewhere."""
-    course = _current_stats.get()
-    if course is not None:
-        course.database_s += part.database_s
-        course.outcomes.update(part.outcomes)
-        course.lags_s += part.lags_s
+    stats = _current_stats.get()
+    if stats is not None:
+        stats.database_s += part.database_s
+        stats.outcomes.update(part.outcomes)
+        stats.lags_s += part.lags_s
 
 
 @contextmanager
 def timed_as_database() -> Iterator[None]:
     """Note the time of the block as the database's, once, also where parts of it note theirs."""
-    course = _current_stats.get()
-    if course is None:
+    stats = _current_stats.get()
+    if stats is None:
         yield
         return
-    before_s, began_s = course.database_s, time.perf_counter()
+    before_s, began_s = stats.database_s, time.perf_counter()
     try:
         yield
     finally:
-        course.database_s = before_s + time.perf_counter() - began_s
+        stats.database_s = before_s + time.perf_counter() - began_s
 
 
 def add_database_time(seconds: float) -> None:
     """Note time that the database took."""
-    course = _current_stats.get()
-    if course is not None:
-        course.database_s += seconds
+    stats = _current_stats.get()
+    if stats is not None:
+        stats.database_s += seconds
 
 
 # From a page of a small fleet to the statement timeout and the waits before it.
@@ -169,22 +169,22 @@ class OwnMetrics:
         with self._in_flight.track_inprogress():
             yield
 
-    def note_request(self, *, method: str, route: str, status: int, duration_s: float, course: RequestStats) -> None:
+    def note_request(self, *, method: str, route: str, status: int, duration_s: float, stats: RequestStats) -> None:
         """
         Count a request that was answered; `route` is its template, never the address itself, and empty where there is
         none.
         """
         self._requests.labels(method, route, str(status)).inc()
         self._durations.labels(method, route).observe(duration_s)
-        self._database.labels(method, route).observe(course.database_s)
+        self._database.labels(method, route).observe(stats.database_s)
 
-    def note_reports(self, status: int, course: RequestStats) -> None:
+    def note_reports(self, status: int, stats: RequestStats) -> None:
         """Count what became of the reports of one call, or that it was refused as a whole."""
-        if not course.outcomes:
+        if not stats.outcomes:
             self._refused.labels(_REFUSALS.get(status, _OTHER_REFUSAL)).inc()
-        for outcome, count in course.outcomes.items():
+        for outcome, count in stats.outcomes.items():
             self._reports.labels(outcome).inc(count)
-        for lag_s in course.lags_s:
+        for lag_s in stats.lags_s:
             self._lags.observe(lag_s)
 
     def note_evaluation(self, duration_s: float) -> None:

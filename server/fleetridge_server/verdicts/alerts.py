@@ -51,16 +51,16 @@ class Settled:
 
 
 def settle_alerts(
-    session: Session, population: DeviceGroup, causes: Sequence[AlertCause], *, evaluation_id: int, as_of: datetime
+    session: Session, device_group: DeviceGroup, causes: Sequence[AlertCause], *, evaluation_id: int, as_of: datetime
 ) -> Settled:
     """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
-    still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(population))}
-    found = {_open_key(population, cause): cause for cause in causes}
+    still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(device_group))}
+    found = {_open_key(device_group, cause): cause for cause in causes}
     seen = {"last_seen": as_of, "last_seen_by": evaluation_id}
     _update(session, [{"key": still_open[key], **seen, **_told(found[key])} for key in found if key in still_open])
     new = [
         {
-            **population._asdict(),
+            **device_group._asdict(),
             **seen,
             **_told(cause),
             "kind": cause.kind,
@@ -110,14 +110,16 @@ def alert_page(
     return list(session.scalars(chosen))
 
 
-def _open_of(population: DeviceGroup) -> Select[Alert]:
+def _open_of(device_group: DeviceGroup) -> Select[Alert]:
     return select(Alert).where(
-        Alert.device_id == population.device_id, Alert.simulated.is_(population.simulated), Alert.resolved_at.is_(None)
+        Alert.device_id == device_group.device_id,
+        Alert.simulated.is_(device_group.simulated),
+        Alert.resolved_at.is_(None),
     )
 
 
-def _open_key(population: DeviceGroup, cause: AlertCause) -> str:
-    return f"{cause.kind} {population.device_id} {population.simulated:d} {cause.subject}"
+def _open_key(device_group: DeviceGroup, cause: AlertCause) -> str:
+    return f"{cause.kind} {device_group.device_id} {device_group.simulated:d} {cause.subject}"
 
 
 def _told(cause: AlertCause) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class Recorder:
             last_state=state.last_state,
             reason=reasons[0].code if reasons else None,
             text=text,
-            loss=worst_loss((verdict.loss, verdict.yardstick.has_verdict) for verdict in _judged_roofs(verdicts)),
+            loss=worst_loss((verdict.loss, verdict.limits.has_verdict) for verdict in _judged_roofs(verdicts)),
             body=orjson.dumps(record),
         )
 
@@ -152,9 +152,9 @@ class Recorder:
         reports: dict[str, int],
         times: list[tuple[str, datetime]],
     ) -> list[Any]:
-        member, stick = verdict.member, verdict.yardstick
+        member, limits = verdict.member, verdict.limits
         # Most gpus have no run beyond the limit.
-        has_beyond = stick.has_verdict and stick.is_beyond(min([run.value for run in member.runs]))
+        has_beyond = limits.has_verdict and limits.is_beyond(min([run.value for run in member.runs]))
         runs = member.runs if has_beyond else member.runs[:NEWEST_REPORTS]
         row: list[Any] = [
             self._key(verdict),
@@ -172,11 +172,11 @@ class Recorder:
         return self._places[id(verdict.cohort)]
 
     def _key(self, verdict: Verdict) -> str:
-        shared = id(verdict.cohort), id(verdict.yardstick)
+        shared = id(verdict.cohort), id(verdict.limits)
         known = self._keys.get(shared)
         if known is None:
             roof, conditions = verdict.cohort
-            key = reference_key(roof, conditions, verdict.yardstick.levels)
+            key = reference_key(roof, conditions, verdict.limits.levels)
             known = self._keys[shared] = key, verdict
         return known[0]
 

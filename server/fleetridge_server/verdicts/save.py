@@ -78,7 +78,7 @@ class NewVerdict:
 class NewEvaluation:
     """An evaluation as it is to be stored; `columns` are `evaluation_columns` by part, packed."""
 
-    population: DeviceGroup
+    device_group: DeviceGroup
     as_of: datetime
     made_at: datetime
     took_ms: float
@@ -146,28 +146,30 @@ def save_evaluation(
     Raises:
         SupersededError: the series has gone on since, or this server's clock is behind.
     """
-    population = evaluation.population
-    _lock(session, population)
-    newest = newest_evaluation(session, population)
+    device_group = evaluation.device_group
+    _lock(session, device_group)
+    newest = newest_evaluation(session, device_group)
     if (None if newest is None else newest.id) != after:
         raise SupersededError("the same gpus were evaluated meanwhile, for a later time; those verdicts stand")
     redated = None if newest is None or newest.as_of <= evaluation.as_of else newest.as_of
     if redated is not None:
         _redate(session, evaluation, redated)
     evaluation_id = _insert(session, evaluation, historical=False)
-    _forget_older(session, population)
+    _forget_older(session, device_group)
     _insert_changes(session, _ends_elsewhere(session, evaluation, rows.new), evaluation_id, historical=False)
     write_rows(session, _CURRENT, insert_or_replace(session, _CURRENT), rows.current)
-    _drop_verdicts(session, population, rows.gone)
+    _drop_verdicts(session, device_group, rows.gone)
     _insert_changes(session, rows.changes, evaluation_id, historical=False)
-    alerts = settle_alerts(session, population, evaluation.causes, evaluation_id=evaluation_id, as_of=evaluation.as_of)
+    alerts = settle_alerts(
+        session, device_group, evaluation.causes, evaluation_id=evaluation_id, as_of=evaluation.as_of
+    )
     return SavedEvaluation(evaluation_id, alerts, redated)
 
 
 def save_historical(session: Session, evaluation: NewEvaluation) -> int:
     """Store an evaluation beside the series, in the place of an earlier one as of the same time; its id."""
-    _lock(session, evaluation.population)
-    same = of_device_group(StoredEvaluation, evaluation.population) & StoredEvaluation.historical.is_(True)
+    _lock(session, evaluation.device_group)
+    same = of_device_group(StoredEvaluation, evaluation.device_group) & StoredEvaluation.historical.is_(True)
     earlier = session.scalars(select(StoredEvaluation.id).where(same, StoredEvaluation.as_of == evaluation.as_of)).all()
     session.execute(delete(VerdictChange).where(VerdictChange.evaluation_id.in_(earlier)))
     forget_evaluations(session, earlier)
@@ -186,19 +188,19 @@ def forget_evaluations(session: Session, evaluation_ids: Sequence[int]) -> None:
         session.execute(delete(StoredEvaluation).where(StoredEvaluation.id.in_(evaluation_ids)))
 
 
-def _lock(session: Session, population: DeviceGroup) -> None:
+def _lock(session: Session, device_group: DeviceGroup) -> None:
     """Have whoever stores an evaluation of the same device wait; those who store reports of it do not."""
-    session.execute(select(Device.id).where(Device.id == population.device_id).with_for_update(key_share=True))
+    session.execute(select(Device.id).where(Device.id == device_group.device_id).with_for_update(key_share=True))
 
 
 def _redate(session: Session, evaluation: NewEvaluation, said_until: datetime) -> None:
     """Have what was said as of a later time count as said by now, where the clock of now is the right one."""
-    population, as_of = evaluation.population, evaluation.as_of
+    device_group, as_of = evaluation.device_group, evaluation.as_of
     if not is_future_dated(said_until, as_of) or is_behind(session, as_of):
         raise SupersededError(
             f"verdicts as of {said_until.isoformat(timespec='seconds')} stand, which is later than now"
         )
-    redate(session, population, as_of)
+    redate(session, device_group, as_of)
 
 
 def _by_now(known: KnownVerdict | None, as_of: datetime) -> KnownVerdict | None:
@@ -210,7 +212,7 @@ def _by_now(known: KnownVerdict | None, as_of: datetime) -> KnownVerdict | None:
 
 def _insert(session: Session, evaluation: NewEvaluation, *, historical: bool) -> int:
     stored = StoredEvaluation(
-        **evaluation.population._asdict(),
+        **evaluation.device_group._asdict(),
         historical=historical,
         as_of=evaluation.as_of,
         made_at=evaluation.made_at,
@@ -237,11 +239,11 @@ def _ends_elsewhere(session: Session, evaluation: NewEvaluation, new: Sequence[s
     """Changes of gpus that were spoken of as another device until now."""
     rows: list[Row] = []
     for identities in in_chunks(new):
-        simulated = evaluation.population.simulated
+        simulated = evaluation.device_group.simulated
         elsewhere = select(CurrentVerdict.identity, CurrentVerdict.device_id).where(
             CurrentVerdict.identity.in_(identities),
             CurrentVerdict.simulated.is_(simulated),
-            CurrentVerdict.device_id != evaluation.population.device_id,
+            CurrentVerdict.device_id != evaluation.device_group.device_id,
         )
         rows += [
             _end_row(evaluation, row.identity) | {"device_id": row.device_id} for row in session.execute(elsewhere)
@@ -249,14 +251,14 @@ def _ends_elsewhere(session: Session, evaluation: NewEvaluation, new: Sequence[s
     return rows
 
 
-def _drop_verdicts(session: Session, population: DeviceGroup, identities: Sequence[str]) -> None:
+def _drop_verdicts(session: Session, device_group: DeviceGroup, identities: Sequence[str]) -> None:
     # One by one: many at once SQLite looks for among all gpus of the device.
     if identities:
-        is_gone = of_device_group(CurrentVerdict, population), _CURRENT.c.identity == bindparam("gone")
+        is_gone = of_device_group(CurrentVerdict, device_group), _CURRENT.c.identity == bindparam("gone")
         session.execute(delete(_CURRENT).where(*is_gone), [{"gone": identity} for identity in identities])
 
 
-def _forget_older(session: Session, population: DeviceGroup) -> None:
+def _forget_older(session: Session, device_group: DeviceGroup) -> None:
     """
     Keep the last evaluation of each hour, and what gpus count for by the newest few alone.
 
@@ -264,7 +266,7 @@ def _forget_older(session: Session, population: DeviceGroup) -> None:
     """
     series = (
         select(StoredEvaluation.id, StoredEvaluation.as_of)
-        .where(of_device_group(StoredEvaluation, population), StoredEvaluation.historical.is_(False))
+        .where(of_device_group(StoredEvaluation, device_group), StoredEvaluation.historical.is_(False))
         .order_by(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc())
     )
     # Whatever left the newest few with an earlier evaluation was looked at then.
@@ -291,7 +293,7 @@ def _is_change(evaluation: NewEvaluation, verdict: NewVerdict, known: KnownVerdi
 
 def _current_row(evaluation: NewEvaluation, verdict: NewVerdict, known: KnownVerdict | None) -> Row:
     return {
-        **evaluation.population._asdict(),
+        **evaluation.device_group._asdict(),
         "identity": verdict.identity,
         "state": verdict.state,
         "last_state": verdict.last_state,
@@ -307,7 +309,7 @@ def _change_row(evaluation: NewEvaluation, row: Row, verdict: NewVerdict | None)
     said = {name: row[name] for name in ("identity", "state", "last_state", "since", "reason")}
     return {
         **said,
-        **evaluation.population._asdict(),
+        **evaluation.device_group._asdict(),
         "loss": None if verdict is None else verdict.loss,
         "text": None if verdict is None else verdict.text,
         "body": None,

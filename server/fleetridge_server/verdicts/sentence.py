@@ -142,31 +142,31 @@ def unit_of(roof: RoofKey) -> str:
     return "TFLOP/s" if roof.kind == "compute" else "GB/s"
 
 
-def band(stick: Limits) -> Band:
+def band(limits: Limits) -> Band:
     """A yardstick as it is shown."""
     return Band(
-        n=stick.n,
-        median=stick.median,
-        scale=stick.scale.value,
-        scale_source=stick.scale.source,
-        degrees=stick.scale.degrees,
-        pooled_n=stick.pooled_n,
-        floor=stick.floor,
-        gate=stick.gate,
-        limit=stick.limit,
-        lowest=stick.median * (1 - stick.limit),
-        wide=stick.wide,
-        levels=level_names(stick.levels),
-        note=_note(stick),
-        of_faster_half=stick.of_faster_half,
+        n=limits.n,
+        median=limits.median,
+        scale=limits.scale.value,
+        scale_source=limits.scale.source,
+        degrees=limits.scale.degrees,
+        pooled_n=limits.pooled_n,
+        floor=limits.floor,
+        gate=limits.gate,
+        limit=limits.limit,
+        lowest=limits.median * (1 - limits.limit),
+        wide=limits.wide,
+        levels=level_names(limits.levels),
+        note=_note(limits),
+        of_faster_half=limits.of_faster_half,
     )
 
 
-def _note(stick: Limits) -> str | None:
+def _note(limits: Limits) -> str | None:
     """Why there is no verdict, if there is none."""
-    if not stick.is_recent:
+    if not limits.is_recent:
         return f"nobody was measured in the last {MEASUREMENT_WINDOW.days} days; old values stand beside one another"
-    return too_few(stick.n)
+    return too_few(limits.n)
 
 
 def level_names(levels: Iterable[Level]) -> tuple[LevelName, ...]:

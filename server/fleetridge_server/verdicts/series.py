@@ -55,15 +55,15 @@ def device_groups_of(session: Session, gpu_rows: Collection[int], node_rows: Col
     return {DeviceGroup(*row) for row in session.connection().execute(query)}
 
 
-def note_due(session: Session, populations: Collection[DeviceGroup], at: datetime) -> None:
+def note_due(session: Session, device_groups: Collection[DeviceGroup], at: datetime) -> None:
     """
     Note that something arrived; the last thing that a transaction does.
 
     A note that is there is locked against deletion until the transaction ends, and not against others who find it.
     """
-    if not populations:
+    if not device_groups:
         return
-    chosen = tuple_(EvaluationDue.device_id, EvaluationDue.simulated).in_(sorted(populations))
+    chosen = tuple_(EvaluationDue.device_id, EvaluationDue.simulated).in_(sorted(device_groups))
     there = (
         select(EvaluationDue.device_id, EvaluationDue.simulated, EvaluationDue.latest)
         .where(chosen)
@@ -71,18 +71,18 @@ def note_due(session: Session, populations: Collection[DeviceGroup], at: datetim
         .with_for_update(read=True, key_share=True)
     )
     latest = {DeviceGroup(row.device_id, row.simulated): row.latest for row in session.connection().execute(there)}
-    new = sorted(set(populations) - latest.keys())
+    new = sorted(set(device_groups) - latest.keys())
     if new:
-        rows = [{**population._asdict(), "since": at, "latest": at} for population in new]
+        rows = [{**device_group._asdict(), "since": at, "latest": at} for device_group in new]
         session.execute(insert_ignoring(session, _DUE), rows)
-    for population in sorted(latest):
-        if at - latest[population] >= _FINENESS:
-            session.execute(update(EvaluationDue).where(_is(population)).values(latest=at))
+    for device_group in sorted(latest):
+        if at - latest[device_group] >= _FINENESS:
+            session.execute(update(EvaluationDue).where(_is(device_group)).values(latest=at))
 
 
-def take_due(session: Session, population: DeviceGroup) -> None:
+def take_due(session: Session, device_group: DeviceGroup) -> None:
     """Delete the note on one population, before its reports are read."""
-    session.execute(delete(EvaluationDue).where(_is(population)))
+    session.execute(delete(EvaluationDue).where(_is(device_group)))
 
 
 def due_notes(session: Session) -> dict[DeviceGroup, EvaluationDue]:
@@ -90,8 +90,8 @@ def due_notes(session: Session) -> dict[DeviceGroup, EvaluationDue]:
     return {DeviceGroup(note.device_id, note.simulated): note for note in session.scalars(select(EvaluationDue))}
 
 
-def _is(population: DeviceGroup) -> ColumnElement[bool]:
-    return and_(EvaluationDue.device_id == population.device_id, EvaluationDue.simulated.is_(population.simulated))
+def _is(device_group: DeviceGroup) -> ColumnElement[bool]:
+    return and_(EvaluationDue.device_id == device_group.device_id, EvaluationDue.simulated.is_(device_group.simulated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,15 @@ class SeriesEnd:
 NO_SERIES = SeriesEnd(None, {})
 
 
-def of_device_group(table: type[StoredEvaluation | CurrentVerdict], population: DeviceGroup) -> ColumnElement[bool]:
+def of_device_group(table: type[StoredEvaluation | CurrentVerdict], device_group: DeviceGroup) -> ColumnElement[bool]:
     """Rows of a table that are about one population."""
-    return and_(table.device_id == population.device_id, table.simulated.is_(population.simulated))
+    return and_(table.device_id == device_group.device_id, table.simulated.is_(device_group.simulated))
 
 
-def newest_evaluation(session: Session, population: DeviceGroup) -> StoredEvaluation | None:
+def newest_evaluation(session: Session, device_group: DeviceGroup) -> StoredEvaluation | None:
     """The newest evaluation of a series; the current verdicts are its."""
     chosen = select(StoredEvaluation).where(
-        of_device_group(StoredEvaluation, population), StoredEvaluation.historical.is_(False)
+        of_device_group(StoredEvaluation, device_group), StoredEvaluation.historical.is_(False)
     )
     return session.scalars(chosen.order_by(StoredEvaluation.as_of.desc(), StoredEvaluation.id.desc()).limit(1)).first()
 
@@ -161,11 +161,11 @@ def last_evaluations(session: Session) -> dict[DeviceGroup, LastEvaluation]:
     }
 
 
-def series_end(session: Session, population: DeviceGroup) -> SeriesEnd:
+def series_end(session: Session, device_group: DeviceGroup) -> SeriesEnd:
     """Where the series of a device stands."""
-    newest = newest_evaluation(session, population)
+    newest = newest_evaluation(session, device_group)
     columns = (CurrentVerdict.identity, *(getattr(CurrentVerdict, name) for name in KnownVerdict.__dataclass_fields__))
-    rows = session.connection().execute(select(*columns).where(of_device_group(CurrentVerdict, population))).all()
+    rows = session.connection().execute(select(*columns).where(of_device_group(CurrentVerdict, device_group))).all()
     return SeriesEnd(None if newest is None else newest.id, {row[0]: KnownVerdict(*row[1:]) for row in rows})
 
 
@@ -192,25 +192,25 @@ def is_behind(session: Session, now: datetime) -> bool:
     return 2 * sum(told) > len(told) if told else bool(found)
 
 
-def redate(session: Session, population: DeviceGroup, now: datetime) -> None:
+def redate(session: Session, device_group: DeviceGroup, now: datetime) -> None:
     """
     Have all that was said of a device as of later times count as said now, in a transaction of the caller's.
 
     Its evaluations go, as the earlier ones of a day do; changes of verdicts, verdicts and alerts get the time.
     """
-    course = of_device_group(StoredEvaluation, population) & StoredEvaluation.historical.is_(False)
-    later = select(StoredEvaluation.id).where(course, StoredEvaluation.as_of > now)
+    series = of_device_group(StoredEvaluation, device_group) & StoredEvaluation.historical.is_(False)
+    later = select(StoredEvaluation.id).where(series, StoredEvaluation.as_of > now)
     session.execute(delete(EvaluationColumns).where(EvaluationColumns.evaluation_id.in_(later)))
-    session.execute(delete(StoredEvaluation).where(course, StoredEvaluation.as_of > now))
-    changes = _is_of(VerdictChange, population) & VerdictChange.historical.is_(False) & (VerdictChange.as_of > now)
+    session.execute(delete(StoredEvaluation).where(series, StoredEvaluation.as_of > now))
+    changes = _is_of(VerdictChange, device_group) & VerdictChange.historical.is_(False) & (VerdictChange.as_of > now)
     _bring_back(session, changes, (VerdictChange.since, VerdictChange.made_at, VerdictChange.as_of), now)
-    verdicts = of_device_group(CurrentVerdict, population)
+    verdicts = of_device_group(CurrentVerdict, device_group)
     _bring_back(session, verdicts, (CurrentVerdict.since, CurrentVerdict.recorded_at), now)
-    _bring_back(session, _is_of(Alert, population), (Alert.opened_at, Alert.last_seen, Alert.resolved_at), now)
+    _bring_back(session, _is_of(Alert, device_group), (Alert.opened_at, Alert.last_seen, Alert.resolved_at), now)
 
 
-def _is_of(table: type[VerdictChange | Alert], population: DeviceGroup) -> ColumnElement[bool]:
-    return (table.device_id == population.device_id) & table.simulated.is_(population.simulated)
+def _is_of(table: type[VerdictChange | Alert], device_group: DeviceGroup) -> ColumnElement[bool]:
+    return (table.device_id == device_group.device_id) & table.simulated.is_(device_group.simulated)
 
 
 def _bring_back(

@@ -185,4 +185,4 @@ def historical(client: AppClient, as_of: datetime) -> None:
     """Have the only device evaluated as of a time of the past."""
     with closing(open_database(client.database_url)) as database:
         fleet = Fleet(database, now=datetime.now(timezone.utc))
-        fleet.evaluator.evaluate_past(fleet.population(), as_of)
+        fleet.evaluator.evaluate_past(fleet.device_group(), as_of)

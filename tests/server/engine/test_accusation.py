@@ -169,7 +169,7 @@ def test_what_peers_do_alone_acquits_nobody() -> None:
     peers = [own for place in range(9) for own in series(f"gpu-{place}", [100.0] * 5 + [99.4] * 2)]
     found = judged([*peers, *series("odd", [94.0] + [96.45] * 6)])
     (verdict,) = found.verdicts["odd"]
-    assert not verdict.yardstick.is_beyond(96.45)
+    assert not verdict.limits.is_beyond(96.45)
     assert found.states["odd"].state == "outlier"
 
 

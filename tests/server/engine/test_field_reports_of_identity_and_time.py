@@ -79,7 +79,7 @@ def test_cards_of_another_memory_size_are_compared_apart() -> None:
         for place in range(4)
     ]
     evaluation = judged(reports)
-    assert {verdicts[0].yardstick.n for verdicts in evaluation.verdicts.values()} == {4}
+    assert {verdicts[0].limits.n for verdicts in evaluation.verdicts.values()} == {4}
     assert {own.state for own in evaluation.states.values()} == {"ok"}
 
 

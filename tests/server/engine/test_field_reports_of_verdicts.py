@@ -146,14 +146,14 @@ def test_shared_replicas_of_one_gpu_are_one_gpu_and_move_no_median() -> None:
     shared = [replace(report("shared", 33.0), report_id=f"pod-{pod}", contended=True) for pod in range(3)]
     evaluation = judged([*fleet([100.0] * 5), *shared])
     assert evaluation.states["shared"].state == "contended"
-    assert evaluation.verdicts["gpu-00"][0].yardstick.n == 5
+    assert evaluation.verdicts["gpu-00"][0].limits.n == 5
 
 
 def test_a_result_beside_another_process_is_contended_and_not_slow() -> None:
     taken = replace(report("taken", 30.0), contended=True)
     evaluation = judged([*fleet([100.0] * 8), taken])
     assert evaluation.states["taken"].state == "contended"
-    assert evaluation.verdicts["gpu-00"][0].yardstick.median == 100.0
+    assert evaluation.verdicts["gpu-00"][0].limits.median == 100.0
 
 
 def test_a_gpu_that_cannot_be_measured_is_not_healthy() -> None:
@@ -176,7 +176,7 @@ def test_a_bandwidth_above_the_silicon_is_implausible_and_moves_no_median() -> N
     evaluation = judged([*[report(f"g{place}", beta=920.0) for place in range(5)], wrong])
     assert evaluation.states["odd"].state == "implausible"
     assert {own.state for gpu, own in evaluation.states.items() if gpu != "odd"} == {"ok"}
-    assert evaluation.verdicts["g0"][0].yardstick.median == 920.0
+    assert evaluation.verdicts["g0"][0].limits.median == 920.0
 
 
 def test_a_product_without_synchronisation_is_implausible() -> None:
@@ -195,14 +195,14 @@ def test_precision_modes_are_never_compared() -> None:
         for place in range(5)
     ]
     assert flagged(reports) == set()
-    assert {verdicts[0].yardstick.n for verdicts in judged(reports).verdicts.values()} == {5}
+    assert {verdicts[0].limits.n for verdicts in judged(reports).verdicts.values()} == {5}
 
 
 def test_another_fill_is_another_cohort() -> None:
     zeros = replace(report("zeros", 750.0), conditions=replace(CONDITIONS, fill="zeros"))
     evaluation = judged([*fleet([660.0] * 8), zeros])
     assert evaluation.states["zeros"].state == "insufficient_peers"
-    assert evaluation.verdicts["gpu-00"][0].yardstick.n == 8
+    assert evaluation.verdicts["gpu-00"][0].limits.n == 8
 
 
 def test_a_whole_model_below_its_datasheet_is_one_notice() -> None:

@@ -42,8 +42,8 @@ def test_two_slow_of_four_on_the_faster_driver_are_found_though_they_do_as_the_s
 
 def test_the_verdict_says_that_its_median_is_of_the_faster_half() -> None:
     verdicts = judged([*level("old", TIGHT), *level("new", [95.0, 95.1, 90.2, 90.3])]).verdicts
-    assert verdicts["new-2"][0].yardstick.of_faster_half
-    assert not verdicts["old-0"][0].yardstick.of_faster_half
+    assert verdicts["new-2"][0].limits.of_faster_half
+    assert not verdicts["old-0"][0].limits.of_faster_half
 
 
 def test_a_driver_without_effect_is_no_step_because_two_of_its_gpus_are_slow() -> None:

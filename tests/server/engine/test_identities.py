@@ -47,7 +47,7 @@ def test_reports_in_conflict_move_no_number_and_the_state_says_so() -> None:
     evaluation = judged([*PEERS, claim("n1", 10, 30.0), claim("n2", 20, 90.0)])
     assert evaluation.states["odd"].state == "unmeasured"
     assert evaluation.states["odd"].identity_conflict
-    assert evaluation.verdicts["gpu-00"][0].yardstick.n == 8
+    assert evaluation.verdicts["gpu-00"][0].limits.n == 8
 
 
 def test_a_gpu_that_moved_keeps_its_history_and_no_flag() -> None:

@@ -24,52 +24,52 @@ def verdict(values: list[float], place: int = 0) -> Verdict:
 def test_every_number_can_be_recomputed_by_hand() -> None:
     """Median 100, deviations 1 1 2 2 3 3 3 12: MAD 2.5, scale 1.4826 · 1.129 · 2.5 = 4.185, z = -12 / 4.185."""
     found = verdict([88.0, 97.0, 98.0, 99.0, 101.0, 102.0, 103.0, 103.0])
-    stick = found.yardstick
-    assert stick.n == 8
-    assert stick.median == 100.0
-    assert stick.scale.source == "mad"
-    assert stick.scale.value == pytest.approx(1.4826 * 1.129 * 2.5)
-    assert stick.floor == 0.01
-    assert stick.gate == 0.03
-    assert stick.limit == 0.10
+    limits = found.limits
+    assert limits.n == 8
+    assert limits.median == 100.0
+    assert limits.scale.source == "mad"
+    assert limits.scale.value == pytest.approx(1.4826 * 1.129 * 2.5)
+    assert limits.floor == 0.01
+    assert limits.gate == 0.03
+    assert limits.limit == 0.10
     assert found.loss == pytest.approx(0.12)
-    assert found.z == pytest.approx(-12 / stick.scale.value)
-    assert found.p == pytest.approx(stick.p(88.0))
+    assert found.z == pytest.approx(-12 / limits.scale.value)
+    assert found.p == pytest.approx(limits.p(88.0))
     assert found.q is not None
     assert found.q >= (found.p or 0)
 
 
 def test_the_limit_is_three_and_a_half_floors_among_equal_gpus() -> None:
-    stick = limits_of([100.0] * 10, floor=0.01)
-    assert stick.limit == pytest.approx(0.035)
-    assert not stick.is_beyond(96.6)
-    assert stick.is_beyond(96.4)
+    limits = limits_of([100.0] * 10, floor=0.01)
+    assert limits.limit == pytest.approx(0.035)
+    assert not limits.is_beyond(96.6)
+    assert limits.is_beyond(96.4)
 
 
 @pytest.mark.parametrize(("value", "floor"), [(97.0, 0.005), (96.5, 0.01)])
 def test_a_loss_of_exactly_the_limit_is_not_beyond_it(value: float, floor: float) -> None:
     """By the gate of 3 % and by 3.5 scales, whatever doubles make of 1 - 97 / 100."""
-    stick = limits_of([100.0] * 10, floor=floor)
-    assert not stick.is_beyond(value)
-    assert stick.is_beyond(value - 0.001)
+    limits = limits_of([100.0] * 10, floor=floor)
+    assert not limits.is_beyond(value)
+    assert limits.is_beyond(value - 0.001)
 
 
 def test_the_gate_holds_where_gpus_lie_closer_than_it() -> None:
-    stick = limits_of([100.0] * 10, floor=0.005)
-    assert stick.limit == stick.gate == 0.03
+    limits = limits_of([100.0] * 10, floor=0.005)
+    assert limits.limit == limits.gate == 0.03
 
 
 def test_a_tenth_lost_is_beyond_whatever_the_scale_says() -> None:
-    stick = limits_of([100.0, 100.0, 104.0, 96.0, 100.0, 105.0, 85.0, 85.0], floor=0.01)
-    assert 3.5 * stick.scale.value / stick.median > 0.10
-    assert stick.is_beyond(89.0)
+    limits = limits_of([100.0, 100.0, 104.0, 96.0, 100.0, 105.0, 85.0, 85.0], floor=0.01)
+    assert 3.5 * limits.scale.value / limits.median > 0.10
+    assert limits.is_beyond(89.0)
 
 
 def test_a_wide_cohort_of_sixteen_is_judged_by_its_scale_alone() -> None:
     values = [100.0 + 6 * (place - 7.5) / 7.5 for place in range(16)]
-    stick = limits_of(values, floor=0.01)
-    assert stick.wide
-    assert stick.limit == pytest.approx(3.5 * stick.scale.value / stick.median)
+    limits = limits_of(values, floor=0.01)
+    assert limits.wide
+    assert limits.limit == pytest.approx(3.5 * limits.scale.value / limits.median)
     assert not limits_of(values[:15], floor=0.01).wide
 
 
@@ -100,10 +100,10 @@ def test_the_estimated_spread_is_that_of_shifted_values(deviations: list[int], s
 
 @given(GROUPS, RATES, RATES)
 def test_a_slower_value_is_never_judged_better(values: list[float], first: float, second: float) -> None:
-    stick = limits_of(values, 0.01)
+    limits = limits_of(values, 0.01)
     slower, faster = sorted((first, second))
-    assert stick.is_beyond(slower) >= stick.is_beyond(faster)
-    assert stick.z(slower) <= stick.z(faster)
+    assert limits.is_beyond(slower) >= limits.is_beyond(faster)
+    assert limits.z(slower) <= limits.z(faster)
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95))

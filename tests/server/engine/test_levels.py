@@ -57,17 +57,17 @@ def test_a_fault_shows_in_either_half_of_an_upgraded_fleet() -> None:
 
 
 def test_the_verdict_names_the_level_and_the_pooled_scale_that_it_rests_on() -> None:
-    stick = judged(half_upgraded()).verdicts["gpu-20"][0].yardstick
-    assert [(level.factor, level.name) for level in stick.levels] == [("driver", "590")]
-    assert (stick.n, stick.pooled_n) == (16, 32)
-    assert stick.median == pytest.approx(95.0, rel=0.003)
+    limits = judged(half_upgraded()).verdicts["gpu-20"][0].limits
+    assert [(level.factor, level.name) for level in limits.levels] == [("driver", "590")]
+    assert (limits.n, limits.pooled_n) == (16, 32)
+    assert limits.median == pytest.approx(95.0, rel=0.003)
 
 
 def test_levels_that_do_not_differ_are_not_told_apart() -> None:
     reports = [*with_factors(noisy(100.0, 8, 0), OLD), *with_factors(noisy(100.0, 8, 8), NEW)]
     found = judged(reports)
     assert found.notices == ()
-    assert found.verdicts["gpu-00"][0].yardstick.n == 16
+    assert found.verdicts["gpu-00"][0].limits.n == 16
 
 
 def test_three_gpus_make_no_level() -> None:

@@ -69,7 +69,7 @@ def test_a_retired_gpu_is_nobodys_peer_and_never_missing() -> None:
     retired = Mark("retired", "returned", AS_OF - DAY, gpu_id="odd")
     found = evaluated(retired)
     assert "odd" not in found.states
-    assert found.verdicts["gpu-00"][0].yardstick.n == 9
+    assert found.verdicts["gpu-00"][0].limits.n == 9
     roster = NodeRoster(NODE, AS_OF, frozenset(), complete=True)
     again = evaluate(
         Fleet(

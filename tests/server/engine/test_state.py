@@ -89,7 +89,7 @@ def test_implausible_is_neither_slow_nor_ok() -> None:
 def test_contended_moves_nothing() -> None:
     taken = replace(report("odd", 30.0), contended=True)
     assert state([taken]) == GpuState("contended", measured_at=MONDAY)
-    assert judged([*PEERS, taken]).verdicts["gpu-00"][0].yardstick.n == 9
+    assert judged([*PEERS, taken]).verdicts["gpu-00"][0].limits.n == 9
     assert state([report("odd", 100.0, days_ago=1), taken]).state == "ok"
 
 
@@ -109,7 +109,7 @@ def test_a_value_out_of_the_window_is_stale_and_moves_no_median() -> None:
     reports = [*PEERS, report("odd", 80.0, days_ago=45)]
     found = judged(reports)
     assert found.states["odd"] == replace(found.states["odd"], state="stale", last_state="suspect")
-    assert found.verdicts["gpu-00"][0].yardstick.n == 9
+    assert found.verdicts["gpu-00"][0].limits.n == 9
     assert found.verdicts["odd"][0].q is None
 
 

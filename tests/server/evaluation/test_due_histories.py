@@ -52,7 +52,7 @@ def test_an_evaluator_that_is_killed_between_two_transactions_leaves_the_rest_du
     fleet.evaluate()
 
     assert left == ["GPU-4", "GPU-5", "GPU-6", "GPU-7"]
-    assert noted == {fleet.population()}
+    assert noted == {fleet.device_group()}
     assert fleet.due_gpus() == []
     assert fleet.states() == {f"GPU-{number}": "outlier" if number == 2 else "ok" for number in range(8)}
 
@@ -74,7 +74,7 @@ def test_a_gpu_that_reports_behind_an_evaluation_in_progress_is_judged_by_it_and
 
     assert due == ["GPU-0"]
     assert min(values) == pytest.approx(700.0)
-    assert noted == {fleet.population()}
+    assert noted == {fleet.device_group()}
     assert fleet.due_gpus() == []
 
 
@@ -89,9 +89,9 @@ def steps_for_histories(databases: Databases, gpus: int) -> int:
         with database.reading() as session:
             driver: Any = session.connection().connection.driver_connection
             driver.set_progress_handler(lambda: next(steps) < 0, 100)
-        fleet.evaluator.bring_up_to_date(fleet.population())
+        fleet.evaluator.bring_up_to_date(fleet.device_group())
         with database.reading() as session:
-            assert len(histories(session, fleet.population(), fleet.now)) == gpus
+            assert len(histories(session, fleet.device_group(), fleet.now)) == gpus
     databases.drop(url)
     return next(steps)
 

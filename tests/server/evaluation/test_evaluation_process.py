@@ -116,7 +116,7 @@ def new_fleet(fleet: Fleet) -> DeviceGroup:
     """A fleet that has just reported; what it is called."""
     fleet.now = datetime.now(timezone.utc)
     fleet.store(a_fleet({"GPU-3": 0.2}, until=fleet.now - timedelta(minutes=1)))
-    return fleet.population()
+    return fleet.device_group()
 
 
 @pytest.mark.both_databases
@@ -137,10 +137,10 @@ def test_a_process_starts_with_the_first_evaluation_and_is_gone_in_the_end(
     fleet: Fleet, process: EvaluationProcess
 ) -> None:
     """A server that evaluates nothing needs none; between two evaluations it stays."""
-    before, population = process.pid, new_fleet(fleet)
-    process.evaluate(population)
+    before, device_group = process.pid, new_fleet(fleet)
+    process.evaluate(device_group)
     pid = running(process)
-    process.evaluate(population)
+    process.evaluate(device_group)
     is_the_same = process.pid == pid
     process.close()
     process.close()
@@ -158,11 +158,11 @@ def test_a_process_that_ended_by_itself_is_replaced_and_nobody_is_told(
 ) -> None:
     """It had grown large, or had nothing to do: its memory is for others."""
     change(reason)
-    population = new_fleet(fleet)
-    process.evaluate(population)
+    device_group = new_fleet(fleet)
+    process.evaluate(device_group)
     first = running(process)
     is_gone = until_gone(first)
-    process.evaluate(population)
+    process.evaluate(device_group)
 
     assert (is_gone, process.pid == first) == (True, False)
     assert caplog.records == []
@@ -173,17 +173,17 @@ def test_a_device_whose_process_is_lost_is_due_again(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the next evaluation has a new one."""
-    population = new_fleet(fleet)
+    device_group = new_fleet(fleet)
     change(NEVER_ENDING)
     with ThreadPoolExecutor(1) as threads:
-        evaluating = threads.submit(process.evaluate, population)
+        evaluating = threads.submit(process.evaluate, device_group)
         until_taken(fleet)
         os.kill(running(process), signal.SIGKILL)
         with pytest.raises(EvaluationError, match="ended with -9"):
             evaluating.result(TIMEOUT_S)
     is_due_again = is_due(fleet)
     monkeypatch.undo()
-    process.evaluate(population)
+    process.evaluate(device_group)
 
     assert (is_due_again, is_due(fleet)) == (True, False)
 
@@ -192,10 +192,10 @@ def test_a_server_that_ends_breaks_off_what_is_in_hand(
     fleet: Fleet, process: EvaluationProcess, change: Callable[[str], None]
 ) -> None:
     """The device is due again, and no process is left."""
-    population = new_fleet(fleet)
+    device_group = new_fleet(fleet)
     change(NEVER_ENDING)
     with ThreadPoolExecutor(1) as threads:
-        evaluating = threads.submit(process.evaluate, population)
+        evaluating = threads.submit(process.evaluate, device_group)
         until_taken(fleet)
         pid = running(process)
         process.close()
@@ -204,7 +204,7 @@ def test_a_server_that_ends_breaks_off_what_is_in_hand(
 
     assert (is_running(pid), is_due(fleet)) == (False, True)
     with pytest.raises(BrokenOffError):
-        process.evaluate(population)
+        process.evaluate(device_group)
 
 
 @pytest.mark.both_databases
@@ -224,12 +224,12 @@ def test_a_process_is_gone_with_a_server_that_is_killed(fleet: Fleet, database_u
 
 def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, process: EvaluationProcess) -> None:
     """A terminal and systemd send them to all."""
-    population = new_fleet(fleet)
-    process.evaluate(population)
+    device_group = new_fleet(fleet)
+    process.evaluate(device_group)
     pid = running(process)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(pid, number)
-    process.evaluate(population)
+    process.evaluate(device_group)
 
     assert process.pid == pid
 
@@ -241,11 +241,11 @@ def test_a_program_that_does_not_start_leaves_the_device_due(
     fleet: Fleet, process: EvaluationProcess, monkeypatch: pytest.MonkeyPatch, program: str, why: str
 ) -> None:
     """Perhaps it does next time."""
-    population = new_fleet(fleet)
+    device_group = new_fleet(fleet)
     monkeypatch.setattr(room, "_PROGRAM", (program,))
 
     with pytest.raises(EvaluationError, match=why):
-        process.evaluate(population)
+        process.evaluate(device_group)
 
     assert (is_due(fleet), process.pid) == (True, None)
 
@@ -265,10 +265,10 @@ def test_a_fault_of_our_own_is_told_with_where_it_was(
 ) -> None:
     """And the process goes on; the device is due again."""
     change("Evaluator.bring_up_to_date = lambda self, population: 1 / 0")
-    population = new_fleet(fleet)
+    device_group = new_fleet(fleet)
 
     with pytest.raises(EvaluationError, match=r"(?s)_evaluate_now.*ZeroDivisionError"):
-        process.evaluate(population)
+        process.evaluate(device_group)
 
     assert is_running(running(process))
     assert is_due(fleet)
@@ -281,13 +281,13 @@ def test_a_database_that_cannot_be_used_is_told_in_words(sqlite_databases: Sqlit
     path = Path(make_url(url).database or "")
     with closing(open_database(url)) as database:
         fleet = Fleet(database)
-        population = new_fleet(fleet)
+        device_group = new_fleet(fleet)
         path.rename(path.with_suffix(".aside"))
         with closing(EvaluationProcess(url, database, None)) as process:
             with pytest.raises(ToldTroubleError, match="was deleted, moved or replaced"):
-                process.evaluate(population)
+                process.evaluate(device_group)
             path.with_suffix(".aside").rename(path)
-            process.evaluate(population)
+            process.evaluate(device_group)
 
 
 def followed(fleet: Fleet, process: EvaluationProcess, own: OwnMetrics) -> list[DeviceGroup]:
@@ -301,11 +301,11 @@ def followed(fleet: Fleet, process: EvaluationProcess, own: OwnMetrics) -> list[
 
 def test_a_schedule_has_a_process_evaluate_and_counts_it(fleet: Fleet, process: EvaluationProcess) -> None:
     """Metrics are those of the server."""
-    own, population = OwnMetrics(), new_fleet(fleet)
+    own, device_group = OwnMetrics(), new_fleet(fleet)
 
     done = followed(fleet, process, own)
 
-    assert done == [population]
+    assert done == [device_group]
     assert set(fleet.states()) == {f"GPU-{n}" for n in range(8)}
     assert own.registry.get_sample_value("fleetridge_server_evaluation_seconds_count") == 1
     assert (own.registry.get_sample_value("fleetridge_server_evaluation_seconds_sum") or 0) > 0

@@ -97,11 +97,11 @@ def test_what_did_not_change_is_not_written_again(fleet: Fleet) -> None:
     fleet.store(a_fleet())
     fleet.evaluate()
     with fleet.database.reading() as session:
-        before = series_end(session, fleet.population())
-        judgement = judge_device(session, fleet.population(), NOON + 2 * HOUR)
+        before = series_end(session, fleet.device_group())
+        judgement = judge_device(session, fleet.device_group(), NOON + 2 * HOUR)
     fleet.evaluate(NOON + 2 * HOUR)
 
-    again = evaluation_of(fleet.population(), judgement, made_at=NOON + 2 * HOUR)
+    again = evaluation_of(fleet.device_group(), judgement, made_at=NOON + 2 * HOUR)
     assert rows_of(again, before) == VerdictRows((), (), (), ())
     assert len(fleet.changes()) == 8
 
@@ -112,12 +112,12 @@ def test_of_a_fleet_that_did_what_it_did_before_only_those_who_reported_are_writ
     fleet.evaluate()
     fleet.now += HOUR
     fleet.store([a_report("GPU-4", 850.0, at=NOON + HOUR)])
-    fleet.evaluator.bring_up_to_date(fleet.population())
+    fleet.evaluator.bring_up_to_date(fleet.device_group())
     with fleet.database.reading() as session:
-        before = series_end(session, fleet.population())
-        judgement = judge_device(session, fleet.population(), fleet.now)
+        before = series_end(session, fleet.device_group())
+        judgement = judge_device(session, fleet.device_group(), fleet.now)
 
-    rows = rows_of(evaluation_of(fleet.population(), judgement, made_at=fleet.now), before)
+    rows = rows_of(evaluation_of(fleet.device_group(), judgement, made_at=fleet.now), before)
 
     assert [row["identity"] for row in rows.current] == ["GPU-4"]
     assert rows.changes == ()
@@ -145,7 +145,7 @@ def test_an_evaluation_of_the_past_stands_beside_the_series(fleet: Fleet) -> Non
     before = fleet.verdicts(), [change.id for change in fleet.changes()], len(fleet.alerts())
     past = NOON - 20 * DAY + HOUR
 
-    ids = [fleet.evaluator.evaluate_past(fleet.population(), past) for _ in range(2)]
+    ids = [fleet.evaluator.evaluate_past(fleet.device_group(), past) for _ in range(2)]
 
     historical = [change for change in fleet.changes() if change.historical]
     series = [change.id for change in fleet.changes() if not change.historical]
@@ -162,12 +162,12 @@ def test_a_gpu_that_turns_out_to_be_of_another_device_leaves_the_first(fleet: Fl
     fleet.store([*a_fleet(gpus=4), a_report("GPU-9", gpu__device=None, gpu__architecture="sm_90")])
     with fleet.database.reading() as session:
         notes = sorted(due_notes(session), key=lambda own: own.device_id, reverse=old_first)
-    for population in notes:
-        fleet.evaluator.evaluate_now(population)
+    for device_group in notes:
+        fleet.evaluator.evaluate_now(device_group)
     fleet.now += DAY
     fleet.store([a_report("GPU-9", at=NOON + DAY)])
-    for population in notes:
-        fleet.evaluator.evaluate_now(population)
+    for device_group in notes:
+        fleet.evaluator.evaluate_now(device_group)
 
     told = [change for change in fleet.changes() if change.identity == "GPU-9"]
     assert sorted(fleet.states()) == ["GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-9"]
@@ -206,8 +206,8 @@ def test_made_up_gpus_are_judged_by_themselves(fleet: Fleet) -> None:
     """They share no cohort, verdict or alert with real ones."""
     fleet.store([*a_fleet(gpus=4), *a_fleet({"GPU-2": 0.3}, gpus=8, node__cluster="simulated")])
 
-    fleet.evaluator.evaluate_now(fleet.population(simulated=True))
-    fleet.evaluator.evaluate_now(fleet.population())
+    fleet.evaluator.evaluate_now(fleet.device_group(simulated=True))
+    fleet.evaluator.evaluate_now(fleet.device_group())
 
     made_up, real = fleet.bodies()
     assert (made_up.gpus, real.gpus) == (8, 4)
@@ -238,7 +238,7 @@ def test_an_evaluator_that_is_killed_leaves_the_evaluation_before_whole(
     fleet.evaluate()
 
     assert after_kill == before
-    assert due == {fleet.population()}
+    assert due == {fleet.device_group()}
     assert fleet.states()["GPU-2"] == "outlier"
 
 

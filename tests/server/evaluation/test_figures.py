@@ -39,11 +39,11 @@ def with_roofs(gpu: str, **values: float) -> JudgedReport:
 def test_n_and_median_are_those_of_the_band() -> None:
     """Three runs of each gpu make one value."""
     evaluation = evaluated(*fleet([790.0, 800.0, 805.0, 810.0, 802.0], runs=3))
-    [stick] = {verdict.yardstick for own in evaluation.verdicts.values() for verdict in own}
+    [limits] = {verdict.limits for own in evaluation.verdicts.values() for verdict in own}
 
     [ridge] = evaluated_figures(evaluation, "H200").ridges
 
-    assert (ridge.peers, ridge.pi_tflops.n, ridge.pi_tflops.median) == (5, stick.n, stick.median)
+    assert (ridge.peers, ridge.pi_tflops.n, ridge.pi_tflops.median) == (5, limits.n, limits.median)
 
 
 def test_who_was_not_measured_lately_is_not_among_the_peers() -> None:

@@ -43,13 +43,13 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def due(fleet: Fleet) -> list[int]:
     with fleet.database.reading() as session:
-        return due_gpus(session, fleet.population())
+        return due_gpus(session, fleet.device_group())
 
 
 def refreshed(fleet: Fleet, gpu_rows: Sequence[int] | None = None) -> int:
     chosen = due(fleet) if gpu_rows is None else gpu_rows
     with fleet.database.writing() as session:
-        return refresh_histories(session, fleet.population(), chosen)
+        return refresh_histories(session, fleet.device_group(), chosen)
 
 
 def test_histories_are_kept_of_gpus_that_are_due(fleet: Fleet) -> None:
@@ -77,10 +77,10 @@ def test_what_is_kept_equals_what_is_read(fleet: Fleet) -> None:
     """Whether a history was brought up to date or not."""
     fleet.store(a_fleet({"GPU-1": 0.1}, gpus=4, days=12))
     with fleet.database.reading() as session:
-        before = histories(session, fleet.population(), fleet.now)
+        before = histories(session, fleet.device_group(), fleet.now)
     refreshed(fleet)
     with fleet.database.reading() as session:
-        after = histories(session, fleet.population(), fleet.now)
+        after = histories(session, fleet.device_group(), fleet.now)
 
     assert before == after
     assert set(after) == {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}
@@ -95,8 +95,8 @@ def test_a_past_is_read_from_the_reports_of_those_who_reported_since(
     asked = asked_for(monkeypatch)
 
     with fleet.database.reading() as session:
-        then = histories(session, fleet.population(), NOON)
-        earlier = histories(session, fleet.population(), NOON - 30 * DAY)
+        then = histories(session, fleet.device_group(), NOON)
+        earlier = histories(session, fleet.device_group(), NOON - 30 * DAY)
 
     assert asked[0] == "GPU-2"
     assert [own.ordered_at for own in then["GPU-2"].reports] == [NOON, NOON - DAY, NOON - 2 * DAY]
@@ -113,7 +113,7 @@ def test_a_history_of_an_older_format_is_made_anew(fleet: Fleet) -> None:
     assert due(fleet) == [1]
     assert refreshed(fleet) == 1
     with fleet.database.reading() as session:
-        assert len(histories(session, fleet.population(), fleet.now)) == 3
+        assert len(histories(session, fleet.device_group(), fleet.now)) == 3
 
 
 def test_a_gpu_that_two_nodes_claim_carries_the_flag_until_it_is_over(fleet: Fleet) -> None:
@@ -141,7 +141,7 @@ def test_histories_are_read_whole_in_however_many_statements(fleet: Fleet, monke
     monkeypatch.setattr(kept_histories, "_ROWS_PER_QUERY", 2)
 
     with fleet.database.reading() as session:
-        assert sorted(histories(session, fleet.population(), fleet.now)) == [f"GPU-{number}" for number in range(7)]
+        assert sorted(histories(session, fleet.device_group(), fleet.now)) == [f"GPU-{number}" for number in range(7)]
 
 
 def test_a_history_that_somebody_else_made_meanwhile_is_left_alone(
@@ -160,7 +160,7 @@ def test_a_history_that_somebody_else_made_meanwhile_is_left_alone(
 def test_a_gpu_that_is_of_another_device_by_now_stays_due(fleet: Fleet) -> None:
     """Its new device's evaluation makes its history, with the roofs of that one."""
     fleet.store([a_report("GPU-1", gpu__device=None, gpu__architecture="sm_90")])
-    former, listed = fleet.population(), due(fleet)
+    former, listed = fleet.device_group(), due(fleet)
     fleet.store([a_report("GPU-1", at=NOON + HOUR / 2)])
 
     with fleet.database.writing() as session:

@@ -77,17 +77,17 @@ def test_a_schedule_judges_what_is_due_and_lets_the_rest_be(fleet: Fleet, schedu
         fleet.now = NOON + HOUR + seconds * SECOND
         done[seconds] = schedule.follow_once()
 
-    population = [fleet.population()]
-    assert done == {0: [], 4: [], 5: population, 6: [], 3599: [], 3605: population, 3606: []}
+    device_group = [fleet.device_group()]
+    assert done == {0: [], 4: [], 5: device_group, 6: [], 3599: [], 3605: device_group, 3606: []}
 
 
 def test_what_an_evaluator_left_over_when_it_was_killed_is_taken_up(fleet: Fleet, schedule: Schedule) -> None:
     """It had taken the note, and judged nothing."""
     fleet.store(a_fleet(gpus=4))
     with fleet.database.writing() as session:
-        take_due(session, fleet.population())
+        take_due(session, fleet.device_group())
 
-    assert schedule.follow_once() == [fleet.population()]
+    assert schedule.follow_once() == [fleet.device_group()]
 
 
 def test_a_device_that_cannot_be_judged_keeps_no_other_waiting(
@@ -98,11 +98,11 @@ def test_a_device_that_cannot_be_judged_keeps_no_other_waiting(
     judge = Evaluator.evaluate_now
     tried: list[DeviceGroup] = []
 
-    def failing(self: Evaluator, population: DeviceGroup) -> Any:
-        tried.append(population)
-        if not population.simulated:
+    def failing(self: Evaluator, device_group: DeviceGroup) -> Any:
+        tried.append(device_group)
+        if not device_group.simulated:
             raise ZeroDivisionError
-        return judge(self, population)
+        return judge(self, device_group)
 
     monkeypatch.setattr(Evaluator, "evaluate_now", failing)
     fleet.now += 10 * SECOND
@@ -123,7 +123,7 @@ def test_a_schedule_ends_between_two_devices(fleet: Fleet, schedule: Schedule) -
     fleet.now += 10 * SECOND
 
     assert schedule.follow_once(lambda: True) == []
-    assert schedule.follow_once() == [fleet.population()]
+    assert schedule.follow_once() == [fleet.device_group()]
 
 
 @pytest.fixture
@@ -170,8 +170,8 @@ def test_of_two_servers_one_evaluates_until_its_connection_dies(two_servers: tup
     for own in schedules:
         own.leadership.resign()
 
-    assert first == [[fleets[0].population()], []]
-    assert second == [fleets[0].population()]
+    assert first == [[fleets[0].device_group()], []]
+    assert second == [fleets[0].device_group()]
     assert still
 
 
@@ -220,8 +220,8 @@ def test_a_report_that_arrives_during_an_evaluation_is_due_afterwards(
     fleet.store(a_fleet(gpus=4))
     bring = Evaluator.bring_up_to_date
 
-    def interrupted(self: Evaluator, population: DeviceGroup) -> int:
-        count = bring(self, population)
+    def interrupted(self: Evaluator, device_group: DeviceGroup) -> int:
+        count = bring(self, device_group)
         monkeypatch.setattr(Evaluator, "bring_up_to_date", bring)
         fleet.store([a_report("GPU-1", at=fleet.now)])
         return count
@@ -233,6 +233,6 @@ def test_a_report_that_arrives_during_an_evaluation_is_due_afterwards(
     fleet.now += 30 * SECOND
     second = schedule.follow_once()
 
-    assert first == second == [fleet.population()]
+    assert first == second == [fleet.device_group()]
     assert still_due == ["GPU-1"]
     assert fleet.due_gpus() == []

@@ -111,8 +111,8 @@ def test_a_server_whose_clock_was_years_ahead_evaluates_as_soon_as_it_is_right(
     last = schedule.follow_once()
     schedule.leadership.resign()
 
-    assert first == last == [fleet.population()]
-    assert then == [[fleet.population()], [], []]
+    assert first == last == [fleet.device_group()]
+    assert then == [[fleet.device_group()], [], []]
     assert len(told_of_clock(caplog)) == 1
 
 
@@ -125,7 +125,7 @@ def test_reports_that_came_while_the_clock_was_ahead_are_judged_once_it_is_right
     done = schedule.follow_once()
     schedule.leadership.resign()
 
-    assert done == [fleet.population()]
+    assert done == [fleet.device_group()]
 
 
 def test_a_server_whose_clock_is_behind_evaluates_nothing_until_it_is_right(
@@ -145,7 +145,7 @@ def test_a_server_whose_clock_is_behind_evaluates_nothing_until_it_is_right(
     last = schedule.follow_once()
     schedule.leadership.resign()
 
-    assert first == last == [fleet.population()]
+    assert first == last == [fleet.device_group()]
     assert behind == [[], [], [], []]
     assert len(told_of_clock(caplog)) == 1
 
@@ -165,4 +165,4 @@ def test_a_device_that_failed_while_the_clock_was_ahead_is_tried_again_once_it_i
     done = schedule.follow_once()
     schedule.leadership.resign()
 
-    assert (failed, done) == ([], [fleet.population()])
+    assert (failed, done) == ([], [fleet.device_group()])

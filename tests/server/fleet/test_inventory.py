@@ -63,9 +63,9 @@ def test_a_device_that_nobody_reported_can_be_expected(fleet: Fleet) -> None:
     """Then its absence is what an evaluation says of it."""
     expect(fleet, ExpectedGpu("n1", device="NVIDIA B200", expected_gpus=8))
     with fleet.database.reading() as session:
-        (population,) = due_notes(session)
+        (device_group,) = due_notes(session)
 
-    fleet.evaluator.evaluate_now(population)
+    fleet.evaluator.evaluate_now(device_group)
 
     assert [(own.node, own.never_reported) for own in fleet.bodies()[0].absences] == [("n1", True)]
     assert expected(fleet, "B200") == [ExpectedNode(NodeName("east", "n1"), frozenset(), 8)]

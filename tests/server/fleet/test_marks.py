@@ -49,7 +49,7 @@ def test_a_mark_that_is_ended_excuses_no_more(fleet: Fleet) -> None:
         ended = end_mark(session, mark_id, fleet.now)
         again = end_mark(session, mark_id, fleet.now + DAY)
     fleet.evaluate(NOON + 3 * HOUR)
-    fleet.evaluator.evaluate_past(fleet.population(), NOON + 2 * HOUR - HOUR / 60)
+    fleet.evaluator.evaluate_past(fleet.device_group(), NOON + 2 * HOUR - HOUR / 60)
 
     assert ended is not None
     assert again is not None

@@ -260,12 +260,12 @@ def test_calls_share_the_database_s_time_of_their_transaction(
     calls = [of_gpus(1), a_call(b""), of_gpus(2, 3), a_call({"reports": [{}]}), of_gpus(4)]
     answers = take(database, calls)
 
-    assert [answer.course.database_s for answer in answers] == [2.0, 0.0, 2.0, 0.0, 2.0]
+    assert [answer.stats.database_s for answer in answers] == [2.0, 0.0, 2.0, 0.0, 2.0]
 
 
 def test_it_is_noted_how_long_the_database_took(database: Database) -> None:
     """Of each call that stores something."""
-    assert all(answer.course.database_s > 0 for answer in take(database, [of_gpus(1), of_gpus(2)]))
+    assert all(answer.stats.database_s > 0 for answer in take(database, [of_gpus(1), of_gpus(2)]))
 
 
 def test_what_became_of_reports_is_noted_call_by_call(database: Database) -> None:
@@ -275,16 +275,16 @@ def test_what_became_of_reports_is_noted_call_by_call(database: Database) -> Non
     late = {**make_report(), **measured_at}
     calls = [a_call({"reports": [report, late, {}]}), a_call(report), a_call({}), a_call(b"")]
 
-    courses = [answer.course for answer in take(database, calls)]
+    courses = [answer.stats for answer in take(database, calls)]
 
-    assert [dict(course.outcomes) for course in courses] == [
+    assert [dict(stats.outcomes) for stats in courses] == [
         {"created": 2, "rejected": 1},
         {"duplicate": 1},
         {"rejected": 1},
         {},
     ]
     assert NOW.hour == 3  # an hour later
-    assert [sorted(course.lags_s) for course in courses] == [[3580.0, 3600.0], [], [], []]
+    assert [sorted(stats.lags_s) for stats in courses] == [[3580.0, 3600.0], [], [], []]
 
 
 def test_reports_that_could_not_be_stored_are_not_counted(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,4 +294,4 @@ def test_reports_that_could_not_be_stored_are_not_counted(database: Database, mo
 
     [answer] = take(database, [a_call({"reports": [bad, {}]})])
 
-    assert (dict(answer.course.outcomes), answer.course.lags_s) == ({}, [])
+    assert (dict(answer.stats.outcomes), answer.stats.lags_s) == ({}, [])

@@ -90,7 +90,7 @@ def every_answer() -> list[Call]:
 def comparable(answer: CallOutcome) -> tuple[object, ...]:
     """All of an answer but its time in the database."""
     headers = answer.told.headers if isinstance(answer.told, ProblemError) else {}
-    return status_of(answer), told_by(answer), headers, answer.course.outcomes, answer.course.lags_s
+    return status_of(answer), told_by(answer), headers, answer.stats.outcomes, answer.stats.lags_s
 
 
 def test_a_process_of_its_own_answers_as_this_one_does(
@@ -109,7 +109,7 @@ def test_a_process_of_its_own_answers_as_this_one_does(
     assert [status_of(answer) for answer in answers] == [200, 201, 200, 409, 422, 422, 422, 403]
     assert stored_ids(database_url) == stored
     assert len(stored) == 3
-    assert answers[0].course.database_s > 0
+    assert answers[0].stats.database_s > 0
 
 
 def test_a_process_starts_with_the_first_call_and_is_gone_in_the_end(sqlite_url: str) -> None:

@@ -70,7 +70,7 @@ def source_url(database_url: str) -> str:
         session.execute(insert(InventoryEntry).values(cluster="east", node="n1", imported_at=NOON))
         session.execute(insert(Notification).values(**MESSAGE))
         session.execute(insert(StoredToken).values(name="t", sha256=b"\x00\xff", scopes="read", created_at=NOON))
-        device_id = fleet.population().device_id
+        device_id = fleet.device_group().device_id
         session.execute(insert(EvaluationDue).values(device_id=device_id, simulated=True, since=NOON, latest=NOON))
     database.close()
     return database_url

@@ -10,11 +10,11 @@ def test_what_came_of_parts_of_a_request_is_added_up() -> None:
     """With what was noted before."""
 
     def noted() -> RequestStats:
-        course = begin_request_stats()
+        stats = begin_request_stats()
         add_database_time(1.0)
         add_request_stats(RequestStats(0.5, Counter(created=2), [10.0]))
         add_request_stats(RequestStats(0.25, Counter(created=1, rejected=3), [20.0]))
-        return course
+        return stats
 
     assert copy_context().run(noted) == RequestStats(1.75, Counter(created=3, rejected=3), [10.0, 20.0])
 

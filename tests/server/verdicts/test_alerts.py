@@ -71,7 +71,7 @@ def test_alerts_are_listed_newest_first_a_page_at_a_time(fleet: Fleet) -> None:
     """All, or those that are open, of one kind, of one device; made-up ones only where they are asked for."""
     fleet.store(a_fleet({"GPU-2": 0.12, "GPU-5": 0.2}, gpus=16))
     fleet.evaluate()
-    device_id = fleet.population().device_id
+    device_id = fleet.device_group().device_id
 
     with fleet.database.reading() as session:
         first = alert_page(session, limit=1)

@@ -57,7 +57,7 @@ def test_a_report_about_a_node_makes_the_devices_of_its_gpus_due(fleet: Fleet) -
     fleet.store([make_skipped_report("nvml_unknown_error", outcome="failed", gpu=None)])
 
     with fleet.database.reading() as session:
-        assert set(due_notes(session)) == {fleet.population()}
+        assert set(due_notes(session)) == {fleet.device_group()}
 
 
 def test_a_note_keeps_its_beginning_and_the_last_arrival(fleet: Fleet) -> None:
@@ -75,7 +75,7 @@ def test_a_note_keeps_its_beginning_and_the_last_arrival(fleet: Fleet) -> None:
 def test_a_note_that_was_taken_is_gone_until_something_arrives(fleet: Fleet) -> None:
     """Of its own population only."""
     fleet.store([a_report("GPU-1"), a_report("GPU-1", node__cluster="simulated")])
-    real = fleet.population()
+    real = fleet.device_group()
     made_up = DeviceGroup(real.device_id, simulated=True)
 
     with fleet.database.writing() as session:

@@ -183,8 +183,8 @@ def test_made_up_gpus_and_historical_evaluations_are_left_alone(fleet: Fleet) ->
     """Whatever is not of the same course."""
     fleet.store([*a_fleet(gpus=4), *a_fleet(gpus=4, node__cluster="simulated")])
     fleet.evaluate(NOON + YEARS)
-    fleet.evaluator.evaluate_now(fleet.population(simulated=True))
-    fleet.evaluator.evaluate_past(fleet.population(), NOON + 2 * YEARS)
+    fleet.evaluator.evaluate_now(fleet.device_group(simulated=True))
+    fleet.evaluator.evaluate_past(fleet.device_group(), NOON + 2 * YEARS)
     fleet.evaluate(RIGHT)
 
     as_of = [(change.simulated, change.historical, change.as_of) for change in fleet.changes()]

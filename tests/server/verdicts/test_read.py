@@ -32,9 +32,9 @@ def answer_for(
     fleet: Fleet, as_of: datetime, *, explicit: bool = True
 ) -> Iterator[tuple[Session, EvaluationRef | None]]:
     """The evaluation that answers for a time, and the session that it was read in."""
-    population = fleet.population()
+    device_group = fleet.device_group()
     with fleet.database.reading() as session:
-        yield session, evaluation_for(session, population.device_id, Span(as_of), explicit=explicit)
+        yield session, evaluation_for(session, device_group.device_id, Span(as_of), explicit=explicit)
 
 
 def kind_of(fleet: Fleet, as_of: datetime, *, explicit: bool = True) -> tuple[str, datetime | None]:
@@ -103,7 +103,7 @@ def test_after_a_day_and_a_half_without_one_nobody_knows(known: Fleet) -> None:
 
 def test_a_historical_evaluation_answers_with_all_numbers(known: Fleet) -> None:
     """For its time and until the next one of the series."""
-    known.evaluator.evaluate_past(known.population(), NOON + 2 * HOUR)
+    known.evaluator.evaluate_past(known.device_group(), NOON + 2 * HOUR)
 
     assert kind_of(known, NOON + 2 * HOUR) == ("historical", NOON + 2 * HOUR)
     assert kind_of(known, NOON + 3 * HOUR - SECOND) == ("historical", NOON + 2 * HOUR)
@@ -117,7 +117,7 @@ def test_a_historical_evaluation_answers_with_all_numbers(known: Fleet) -> None:
 def test_a_historical_evaluation_as_of_the_time_of_an_older_one_answers_in_its_place(known: Fleet) -> None:
     """That is what it was made for; in the place of the newest none is needed."""
     for at in (NOON + HOUR, NOON + 3 * HOUR):
-        known.evaluator.evaluate_past(known.population(), at)
+        known.evaluator.evaluate_past(known.device_group(), at)
 
     assert kind_of(known, NOON + HOUR) == ("historical", NOON + HOUR)
     assert kind_of(known, NOON + 3 * HOUR) == ("newest", NOON + 3 * HOUR)
@@ -125,7 +125,7 @@ def test_a_historical_evaluation_as_of_the_time_of_an_older_one_answers_in_its_p
 
 def test_what_somebody_had_made_of_the_time_since_leaves_the_newest_in_its_place(known: Fleet) -> None:
     """It answers for its own time alone."""
-    known.evaluator.evaluate_past(known.population(), NOON + 5 * HOUR)
+    known.evaluator.evaluate_past(known.device_group(), NOON + 5 * HOUR)
 
     assert kind_of(known, NOON + 5 * HOUR) == ("historical", NOON + 5 * HOUR)
     assert kind_of(known, NOON + 6 * HOUR) == ("newest", NOON + 3 * HOUR)
@@ -139,7 +139,7 @@ def test_of_a_small_fleet_one_is_made_for_the_answer(known: Fleet, monkeypatch: 
     assert kind_of(known, NOON + 2 * HOUR) == ("made", NOON + 2 * HOUR)
     assert kind_of(known, NOON - HOUR) == ("made", NOON - HOUR)
     assert kind_of(known, NOON + 4 * HOUR) == ("newest", NOON + 3 * HOUR)
-    known.evaluator.evaluate_past(known.population(), NOON + 2 * HOUR)
+    known.evaluator.evaluate_past(known.device_group(), NOON + 2 * HOUR)
     assert kind_of(known, NOON + 2 * HOUR) == ("historical", NOON + 2 * HOUR)
 
 
@@ -157,7 +157,7 @@ def test_one_that_is_made_for_an_answer_says_what_a_stored_one_says(
             values = {number: (own.counted, own.groups, bytes(own.values)) for number, own in columns.items()}
             return verdicts, order_of(session, ref).rows, values, ref.body, summaries_of(session, ref)
 
-    known.evaluator.evaluate_past(known.population(), NOON + 2 * HOUR)
+    known.evaluator.evaluate_past(known.device_group(), NOON + 2 * HOUR)
     stored = said()
     with known.database.writing() as session:
         with answer_for(known, NOON + 2 * HOUR) as (_, ref):

@@ -76,7 +76,7 @@ def test_an_evaluation_of_the_past_keeps_all_and_drops_nothing(fleet: Fleet) -> 
     """However many came since; made once more it takes the place of the earlier one."""
     evaluated(fleet, [NOON, NOON + HOUR])
     for _ in range(2):
-        historical = fleet.evaluator.evaluate_past(fleet.population(), NOON - HOUR / 2)
+        historical = fleet.evaluator.evaluate_past(fleet.device_group(), NOON - HOUR / 2)
     for hours in range(2, 6):
         fleet.evaluate(NOON + hours * HOUR)
 

@@ -113,10 +113,10 @@ def test_what_is_shown_is_what_was_judged(losses: list[float], days: int, *, is_
         assert len(verdict.roofs) + len(verdict.links) == len(judged)
         for own in (*verdict.roofs, *verdict.links):
             engine = judged[own.roof]
-            stick = engine.yardstick
+            limits = engine.limits
             assert (own.value, own.loss) == (engine.member.value, engine.loss)
-            assert (own.z, own.p) == ((engine.z, engine.p) if stick.has_verdict else (None, None))
-            assert (own.band.median, own.band.n) == (stick.median, stick.n)
+            assert (own.z, own.p) == ((engine.z, engine.p) if limits.has_verdict else (None, None))
+            assert (own.band.median, own.band.n) == (limits.median, limits.n)
             assert own.standing == engine.finding.standing.name.lower()
             assert [run.value for run in own.runs] == [run.reading.value for run in engine.member.runs[: len(own.runs)]]
             assert own.q in (None, engine.q)
