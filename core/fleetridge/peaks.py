@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fleetridge.dtypes import DTYPES
 from fleetridge.identity import canonical_device_name
-from fleetridge.roofline import ridge_flop_per_byte
 
 _DATA = "peaks.json"
 
@@ -148,14 +147,6 @@ def published_beta(device_name: str) -> Peak | None:
     return None
 
 
-def published_ridge(device_name: str, dtype: str) -> float | None:
-    """Ridge point of the published peaks in FLOP/byte; None where either is unknown."""
-    pi, beta = published_pi(device_name, dtype), published_beta(device_name)
-    if pi is None or beta is None:
-        return None
-    return ridge_flop_per_byte(pi.value, beta.value)
-
-
 def lacks_dtype(device_name: str, dtype: str) -> bool:
     """Whether the chip is known to have no instructions for a dtype, as a V100 has none for bfloat16."""
     device = _devices().get(canonical_device_name(device_name))
@@ -166,11 +157,6 @@ def why_left_out(device_name: str) -> str | None:
     """Why a device that drivers do name has no figures here; None where nothing is known of it."""
     name = canonical_device_name(device_name)
     return next((entry.why for entry in _table().left_out if name in entry.names), None)
-
-
-def listed_devices() -> tuple[str, ...]:
-    """Canonical names of all devices with figures."""
-    return tuple(_devices())
 
 
 @cache

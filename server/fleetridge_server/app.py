@@ -134,17 +134,7 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for room in (
-        service,
-        reports,
-        fleet_routes,
-        devices,
-        comparisons,
-        workloads,
-        gpus,
-        node_routes,
-        alert_routes,
-    ):
+    for room in (service, reports, fleet_routes, devices, comparisons, workloads, gpus, node_routes, alert_routes):
         app.include_router(room.router)
     for router in PAGE_ROUTERS:
         app.include_router(router)
@@ -174,11 +164,7 @@ def _evaluating(settings: Settings, database: Database) -> Iterator[Evaluate | N
 
 
 def _tasks(
-    settings: Settings,
-    database: Database,
-    own_metrics: OwnMetrics,
-    target: Target | None,
-    evaluate: Evaluate | None,
+    settings: Settings, database: Database, own_metrics: OwnMetrics, target: Target | None, evaluate: Evaluate | None
 ) -> Iterator[Task]:
     if settings.evaluate:
         evaluator = Evaluator(database, settings.measured_every)

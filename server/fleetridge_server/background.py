@@ -53,11 +53,7 @@ class ChildProcess:
 
 def start_child(program: Sequence[str], first: Any) -> ChildProcess:  # noqa: ANN401 # whatever its program takes
     """
-    Start a process.
-
-    Args:
-        program: command that runs it.
-        first: what it has to know first.
+    Start a process, and send it what it has to know first.
 
     Raises:
         OSError: there is no such program, or no room for a process.

@@ -60,9 +60,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
     raise_file_limit()
     with listening(settings) as listener:
         server = _Server(
-            create_app(settings),
-            on_ready=lambda: on_ready(_address(listener)),
-            drain_s=drain_time_s(settings),
+            create_app(settings), on_ready=lambda: on_ready(_address(listener)), drain_s=drain_time_s(settings)
         )
         # uvicorn takes these signals, finishes in good order, and raises them once more for what was there before it.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -74,11 +72,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
 
 def require_safe_host(settings: Settings, *, has_token: bool) -> None:
     """
-    Refuse to open the server to a network unasked.
-
-    Args:
-        settings: where to listen.
-        has_token: whether there is, or ever was, a token, so that every call needs one.
+    Refuse to open the server to a network unasked, where calls need no token as there never was one.
 
     Raises:
         ListenError: others could reach it, and nothing asks who they are.
@@ -148,12 +142,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[socket.socket]:
-    """
-    Socket that listens where the settings say.
-
-    Raises:
-        ListenError: it cannot.
-    """
+    """Socket that listens where the settings say. Raises ListenError: it cannot."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)

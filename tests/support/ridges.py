@@ -15,59 +15,38 @@ CONDITIONS: dict[str, Any] = {
 }
 
 
-def distribution(median: float, *, n: int = 32, spread: float = 0.004) -> dict[str, Any]:
-    """A distribution whose quartiles lie `spread` apart, as a fraction of its median."""
-    half = median * spread / 2
-    return {"n": n, "median": median, "q1": median - half, "q3": median + half, "p5": median, "p95": median}
-
-
 def ridge_answer(
-    pi_tflops: float = 800.0, beta_gbps: float = 4400.0, *, n: int = 32, spread: float = 0.004, **conditions: Any
+    pi_tflops: float = 800.0, beta_gbps: float = 4400.0, *, n: int = 32, **conditions: Any
 ) -> dict[str, Any]:
-    """An answer with distributions and no limits, of gpus that were all measured alike."""
-    shared = {**CONDITIONS, **conditions}
+    """An answer about gpus that were all measured alike, in a product and in reading; a loss of 3 % is the limit."""
     return {
         "device": {"name": "H200", "slug": "h200", "names": ["NVIDIA H200"]},
-        "ridges": [
-            {
-                "dtype": "bfloat16",
-                "out_dtype": "bfloat16",
-                "fast_accumulation": None,
-                "regime": "burst",
-                "kernel": "gemm_reference",
-                "conditions": shared,
-                "peers": n,
-                "pi_tflops": distribution(pi_tflops, n=n, spread=spread),
-            }
-        ],
-        "bandwidths": [
-            {
-                "dtype": "float32",
-                "regime": "burst",
-                "kernel": "read",
-                "conditions": shared,
-                "peers": n,
-                "beta_gbps": distribution(beta_gbps, n=n, spread=spread),
-            }
+        "cohorts": [
+            cohort(limits(pi_tflops, 0.97 * pi_tflops, n=n), **conditions),
+            cohort(limits(beta_gbps, 0.97 * beta_gbps, n=n), roof=READ, **conditions),
         ],
         "gpus": [],
         "next": None,
     }
 
 
-def cohort(*bands: dict[str, Any], **conditions: Any) -> dict[str, Any]:
-    """A cohort of the judged bfloat16 product, with the bands of its groups."""
+GEMM: dict[str, Any] = {
+    "kind": "compute",
+    "dtype": "bfloat16",
+    "out_dtype": "bfloat16",
+    "fast_accumulation": None,
+    "regime": "burst",
+    "level": "device",
+    "kernel": "gemm_reference",
+}
+READ: dict[str, Any] = {**GEMM, "kind": "memory", "dtype": "float32", "out_dtype": None, "kernel": "read"}
+
+
+def cohort(*bands: dict[str, Any], roof: dict[str, Any] = GEMM, **conditions: Any) -> dict[str, Any]:
+    """A cohort of a judged roof, with the bands of its groups."""
     return {
-        "roof": {
-            "kind": "compute",
-            "dtype": "bfloat16",
-            "out_dtype": "bfloat16",
-            "fast_accumulation": None,
-            "regime": "burst",
-            "level": "device",
-            "kernel": "gemm_reference",
-        },
-        "unit": "TFLOP/s",
+        "roof": roof,
+        "unit": "TFLOP/s" if roof["kind"] == "compute" else "GB/s",
         "conditions": {**CONDITIONS, **conditions},
         "n": sum(band["n"] for band in bands),
         "bands": list(bands),

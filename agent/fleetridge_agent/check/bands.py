@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,18 +26,6 @@ from fleetridge_agent.durable_file import write_durably
 # With fewer the median is hardly more than one gpu's own word.
 FEWEST_PEERS = 4
 
-# The rule by which a server judges, for an answer that has distributions and no limits: a loss of less than 3 % is
-# nobody's trouble, a modified z beyond 3.5 is an outlier (Iglewicz and Hoaglin 1993), and a tenth lost is a fault
-# however far the others scatter, unless so many scatter so widely that it is nothing special among them.
-_SMALLEST_GATE = 0.03
-_BEYOND_SCALES = 3.5
-_PLAIN_LOSS = 0.10
-_WIDE_SCALE = 0.03
-_WIDE_FEWEST = 16
-
-# Quartiles of a normal distribution lie 1.349 standard deviations apart.
-_QUARTILES_APART = 1.349
-
 _FOLDER = "check"
 
 # The server itself looks no further back than this; a median of gpus does not move within days.
@@ -46,8 +34,8 @@ LONGEST_KEPT = timedelta(days=30)
 # A clock that was set back by more than this since then tells no age.
 _CLOCK_SLACK = timedelta(hours=1)
 
-# Parts of an answer in which bands are; the list of gpus, its largest part, is not needed.
-_PARTS = ("cohorts", "ridges", "bandwidths")
+# Part of an answer in which bands are; the list of gpus, its largest part, is not needed.
+_PART = "cohorts"
 
 _MOST_BYTES = 8 * MIB
 
@@ -77,26 +65,8 @@ class Band:
 
 
 def bands_of(answer: Mapping[str, Any]) -> tuple[Band, ...]:
-    """
-    Bands in an answer to `GET /devices/{name}/ridge`.
-
-    `cohorts` has them with their limits where the server evaluates its fleet. Of a roof that is not there, the
-    distribution in `ridges` or `bandwidths` gives a band by the same rule.
-    """
-    judged = tuple(band for cohort in _entries(answer, "cohorts", _Cohort) for band in cohort.bands_here())
-    told = {(band.key, band.conditions) for band in judged}
-    plain = (
-        *(entry.band() for entry in _entries(answer, "ridges", _Compute)),
-        *(entry.band() for entry in _entries(answer, "bandwidths", _Memory)),
-    )
-    return judged + tuple(band for band in plain if (band.key, band.conditions) not in told)
-
-
-def largest_loss(*, peers: int, median: float, q1: float, q3: float) -> float:
-    """Loss against the median past which a gpu is degraded, as a fraction, where a server states no limit."""
-    scale = (q3 - q1) / _QUARTILES_APART / median
-    limit = max(_SMALLEST_GATE, _BEYOND_SCALES * scale)
-    return limit if peers >= _WIDE_FEWEST and scale > _WIDE_SCALE else min(limit, _PLAIN_LOSS)
+    """Bands in an answer to `GET /devices/{name}/ridge`; none where the server has not evaluated its fleet."""
+    return tuple(band for cohort in _cohorts(answer) for band in cohort.bands_here())
 
 
 class KeptBands(BaseModel):
@@ -104,7 +74,7 @@ class KeptBands(BaseModel):
     What a server once answered of a device.
 
     Attributes:
-        answer: the parts of it in which bands are, as they came.
+        answer: the part of it in which bands are, as it came.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -127,7 +97,7 @@ def keep_bands(state_dir: Path, *, server: str, device: str, answer: Mapping[str
     Raises:
         OSError: the state directory cannot be written.
     """
-    parts = {name: answer[name] for name in _PARTS if name in answer}
+    parts = {_PART: answer[_PART]} if _PART in answer else {}
     kept = KeptBands(server=server, device=device, fetched_at=at, answer=parts)
     write_durably(_path(state_dir, device), kept.model_dump_json().encode())
 
@@ -153,9 +123,6 @@ class _Part(BaseModel):
     """Part of an answer; numbers are finite, and what is not known here is passed over."""
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
-
-
-_PartT = TypeVar("_PartT", bound=_Part)
 
 
 class _Roof(_Part):
@@ -194,48 +161,11 @@ class _Cohort(_Part):
             yield Band(self.roof.key(), self.conditions, limits.n, limits.median, limits.lowest, levels)
 
 
-class _Distribution(_Part):
-    n: int
-    median: Annotated[float, Field(gt=0)]
-    q1: float
-    q3: float
-
-
-class _Compared(_Part):
-    dtype: str
-    regime: Regime
-    kernel: str | None
-    conditions: Conditions
-
-
-class _Compute(_Compared):
-    out_dtype: str | None
-    fast_accumulation: bool | None
-    pi_tflops: _Distribution
-
-    def band(self) -> Band:
-        key = RoofKey("compute", self.dtype, self.out_dtype, self.fast_accumulation, self.regime, "device", self.kernel)
-        return _by_distribution(key, self.conditions, self.pi_tflops)
-
-
-class _Memory(_Compared):
-    beta_gbps: _Distribution
-
-    def band(self) -> Band:
-        key = RoofKey("memory", self.dtype, None, None, self.regime, "device", self.kernel)
-        return _by_distribution(key, self.conditions, self.beta_gbps)
-
-
-def _by_distribution(key: RoofKey, conditions: Conditions, values: _Distribution) -> Band:
-    loss = largest_loss(peers=values.n, median=values.median, q1=values.q1, q3=values.q3)
-    return Band(key, conditions, values.n, values.median, (1 - loss) * values.median)
-
-
-def _entries(answer: Mapping[str, Any], name: str, model: type[_PartT]) -> Iterator[_PartT]:
-    listed = answer.get(name)
+def _cohorts(answer: Mapping[str, Any]) -> Iterator[_Cohort]:
+    listed = answer.get(_PART)
     for entry in listed if isinstance(listed, list) else ():
         with suppress(ValidationError):
-            yield model.model_validate(entry)
+            yield _Cohort.model_validate(entry)
 
 
 def _path(state_dir: Path, device: str) -> Path:

@@ -196,7 +196,7 @@ def _content(status: int, body: bytes, device: str) -> Mapping[str, Any]:
     if status != _OK:
         remedy = _REMEDY.get(status, "see the server's log")
         raise NoAnswerError(f"the server answered {status}: {remedy}")
-    if not isinstance(content.get("ridges"), list) or not isinstance(content.get("bandwidths"), list):
+    if not isinstance(content.get("cohorts"), list):
         raise NoAnswerError(
             "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
         )

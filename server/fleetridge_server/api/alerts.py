@@ -110,12 +110,7 @@ def get_marks(request: Request, database: OpenDatabase, query: Annotated[MarksQu
 
 
 def read_marks(database: Database, query: MarksQuery) -> MarkList:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 422, the position is of another list.
-    """
+    """The answer. Raises ProblemError: 422, the position is of another list."""
     this_list = list_id(_MARKS_PATH, query)
     position = position_after(query.after, this_list)
     as_of = moment(None, position)
@@ -150,12 +145,7 @@ async def delete_mark(request: Request, database: OpenDatabase, caller: CurrentC
 
 
 def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
-    """
-    Keep a decision; its caller may decide about the place.
-
-    Raises:
-        ProblemError: 422, it would cover nothing.
-    """
+    """Keep a decision; its caller may decide about the place. Raises ProblemError: 422, it would cover nothing."""
     with database.writing() as session:
         return keep_mark_in(session, mark, datetime.now(timezone.utc))
 
@@ -163,18 +153,7 @@ def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
 def keep_mark_in(session: Session, mark: MarkRequest, now: datetime) -> MarkShown:
     """The same as part of a transaction."""
     _require_sense(session, mark, now)
-    new = NewMark(
-        kind=mark.kind,
-        reason=mark.reason,
-        author=mark.author,
-        until=mark.until,
-        gpu=mark.gpu_id,
-        cluster=mark.cluster,
-        node=mark.node,
-        rack=mark.rack,
-        simulated=mark.cluster == SIMULATED,
-        loss=mark.loss,
-    )
+    new = NewMark(**mark.model_dump(exclude={"gpu_id"}), gpu=mark.gpu_id, simulated=mark.cluster == SIMULATED)
     return mark_shown(add_mark(session, new, now), now)
 
 
@@ -196,12 +175,7 @@ def stop_mark(database: Database, caller: Caller, mark_id: int) -> MarkShown:
 
 
 def _require_sense(session: Session, mark: MarkRequest, now: datetime) -> None:
-    """
-    Make sure that a mark covers something, and for some time.
-
-    Raises:
-        ProblemError: 422, with the remedy.
-    """
+    """Make sure that a mark covers something, and for some time. Raises ProblemError: 422, with the remedy."""
     if mark.cluster is None and (mark.node is not None or mark.rack is not None):
         raise _senseless("cluster", "two clusters may have nodes and racks of one name: name the cluster as well")
     if mark.gpu_id is None and mark.cluster is None:
@@ -253,12 +227,7 @@ def get_alerts(request: Request, database: OpenDatabase, query: Annotated[Alerts
 
 
 def read_alerts(database: Database, query: AlertsQuery) -> AlertList:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 404, there is no such device; 422, the position is of another list.
-    """
+    """The answer. Raises ProblemError: 404, there is no such device; 422, the position is of another list."""
     this_list = list_id(_ALERTS_PATH, query)
     position = position_after(query.after, this_list)
     as_of = moment(None, position)

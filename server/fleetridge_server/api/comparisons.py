@@ -80,12 +80,7 @@ def get_device_comparison(
 
 
 def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Comparison:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 404, there is no such device.
-    """
+    """The answer. Raises ProblemError: 404, there is no such device."""
     span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
     only = Filter(query.dtype, query.regime)
     with database.reading() as session:

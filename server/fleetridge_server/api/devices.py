@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge_server import text
-from fleetridge_server.api.gpu_lists import GpuList, ListedGpu, ListRequest, gpu_list
+from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -42,7 +42,7 @@ from fleetridge_server.http.parameters import (
     the_device,
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
-from fleetridge_server.responses.verdict import VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
 from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures
 from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at, verdict_counts
 
@@ -191,13 +191,7 @@ class RidgeRead:
 
 def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool = False) -> RidgeRead:
     """
-    The answer with what it was made from.
-
-    Args:
-        database: to read from.
-        name: of the device.
-        query: what is asked for.
-        drawn: whether charts will be drawn.
+    The answer with what it was made from, for charts where they will be drawn.
 
     Raises:
         ProblemError: 404, there is no such device; 422, the position is of another list.

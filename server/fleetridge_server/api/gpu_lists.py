@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isnan, nan
 from uuid import UUID
 
@@ -17,22 +17,30 @@ from fleetridge_server.engine.ridge import Filter, GpuRoofs, listed, measured_si
 from fleetridge_server.evaluation.figures import filtered_figures
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
-from fleetridge_server.fleet.reports import NamedReport, ReportReadings, newest_unjudged, readings_of
+from fleetridge_server.fleet.reports import ReportReadings, newest_unjudged, readings_of
 from fleetridge_server.http.paging import Position, page
 from fleetridge_server.responses.verdict import (
+    Drawn,
+    ListedGpu,
     cohort_distributions,
     drawn_roofs,
     judged_cohorts,
     newest_reports,
     roofs_of,
 )
-from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
-from fleetridge_server.verdicts.fleet_order import NOT_ACCUSED, FleetOrder, Losses, microseconds, ranked, worst_losses
+from fleetridge_server.verdicts.fleet_order import (
+    NOT_ACCUSED,
+    FleetOrder,
+    Losses,
+    by_loss,
+    microseconds,
+    ranked,
+    worst_losses,
+)
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,
     EvaluationRef,
-    VerdictSummary,
     columns_of,
     order_of,
     stored_evaluation,
@@ -78,53 +86,8 @@ class ListRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedGpu:
-    """
-    A gpu of a list.
-
-    Attributes:
-        roofs: what it reaches, those that are listed.
-        said: its verdict; None where the evaluation knows nothing of it, or not its numbers any more.
-        summary: the same in a line, where that is all that is kept.
-        unjudged: its newest report that the evaluation does not know yet.
-    """
-
-    location: GpuLocation
-    roofs: GpuRoofs
-    said: DatedVerdict | None = None
-    summary: VerdictSummary | None = None
-    unjudged: NamedReport | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """
-    What charts are made from.
-
-    Attributes:
-        gpus: to draw, worst first; summaries: what is said of them in a line.
-        listed: how many gpus the filters take.
-        is_complete: whether `gpus` are all of them.
-        quantiles: of all peers in each listed roof, where they are not.
-    """
-
-    gpus: tuple[ListedGpu, ...] = ()
-    summaries: Mapping[str, VerdictSummary] = field(default_factory=dict)
-    listed: int = 0
-    is_complete: bool = True
-    quantiles: tuple[CohortFigures, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class GpuList:
-    """
-    One page of a list.
-
-    Attributes:
-        ref: the evaluation that it rests on.
-        ridges, bandwidths: of the whole device.
-        next: token of the next page.
-    """
+    """One page of a list, with the evaluation that it rests on and the figures of the whole device."""
 
     ref: EvaluationRef | None
     ridges: tuple[FleetRidge, ...]
@@ -147,14 +110,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """
-    All gpus of an evaluation that the filters take, worst first.
-
-    Attributes:
-        evaluation_id: whose order it is; None where it was made for this answer.
-        places: in the order.
-        losses: by which they stand, by place.
-    """
+    """All gpus of an evaluation (None: made for this answer) that the filters take, worst first, and their losses."""
 
     evaluation_id: int | None
     order: FleetOrder
@@ -173,7 +129,7 @@ class _Ranking:
         """Offset of the first gpu after one that was given; where its order is gone, after where it would stand."""
         if position.severity is None or position.severity >= _NOT_EVALUATED:
             return len(self.places)
-        rank, place = (position.severity, *_by_loss(position.loss)), position.place
+        rank, place = (position.severity, *by_loss(position.loss)), position.place
         if position.evaluation != self.evaluation_id:
             place = self._place_of(position.name, rank)
         return bisect_right(range(len(self.places)), (rank, -1 if place is None else place), key=self._rank)
@@ -189,7 +145,7 @@ class _Ranking:
         if place is None:
             return None
         loss = self.losses[place]
-        own = self.order.severities[place], *_by_loss(None if isnan(loss) else loss)
+        own = self.order.severities[place], *by_loss(None if isnan(loss) else loss)
         return place if own == rank else None
 
     def _entry(self, offset: int) -> _Entry:
@@ -199,16 +155,11 @@ class _Ranking:
 
     def _rank(self, offset: int) -> tuple[tuple[int, bool, float], int]:
         entry = self._entry(offset)
-        return (entry.severity, *_by_loss(entry.loss)), entry.place
+        return (entry.severity, *by_loss(entry.loss)), entry.place
 
 
 def gpu_list(session: Session, asked: ListRequest) -> GpuList:
-    """
-    A page of the gpus of a device, worst first.
-
-    Raises:
-        ProblemError: 422, the position is of another list.
-    """
+    """A page of the gpus of a device, worst first. Raises ProblemError: 422, the position is of another list."""
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
     began = None if ref is None else _began(session, asked, ref)
     ranking = None if began is None else _ranking(session, asked, began)
@@ -286,10 +237,6 @@ def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None
     if columns is None:
         return None
     return worst_losses(ref.body, columns, only) if columns else [nan] * len(order_of(session, ref))
-
-
-def _by_loss(loss: float | None) -> tuple[bool, float]:
-    return (True, 0.0) if loss is None else (False, -loss)
 
 
 def _takes_unknown(asked: ListRequest) -> bool:

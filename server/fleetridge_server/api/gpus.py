@@ -16,6 +16,7 @@ from fleetridge_server.db.tables import Device, Report
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.ridge import Filter, GpuRoofs
 from fleetridge_server.evaluation.judgement import evaluation_for
+from fleetridge_server.fleet.changes import changes_of_gpu
 from fleetridge_server.fleet.locations import location_of_gpu
 from fleetridge_server.fleet.reports import (
     Before,
@@ -49,7 +50,8 @@ from fleetridge_server.responses.gpu import (
     verdict_changes_shown,
 )
 from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of
-from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, changes_of_gpu, verdicts_of
+from fleetridge_server.verdicts.roof_shapes import shape_of
+from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, verdicts_of
 
 router = APIRouter(tags=["gpus"])
 
@@ -92,12 +94,7 @@ def get_gpu_history(
 
 
 def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> GpuHistoryAnswer:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 404, there is no such gpu; 422, the position is of another list.
-    """
+    """The answer. Raises ProblemError: 404, there is no such gpu; 422, the position is of another list."""
     this_list = list_id(f"/gpus/{gpu_id}/history", query)
     position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), simulated=query.cluster is not None)
@@ -152,12 +149,7 @@ class GpuRead:
 
 
 def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
-    """
-    The answer with what it was made from.
-
-    Raises:
-        ProblemError: 404, there is no such gpu.
-    """
+    """The answer with what it was made from. Raises ProblemError: 404, there is no such gpu."""
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)
@@ -173,7 +165,9 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
             device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
         ]
-    answer = GpuAnswer(
+    answer = shape_of(
+        GpuAnswer,
+        gpu,
         gpu_id=gpu.identity,
         as_of=span.as_of,
         **evaluated_by(ref, device=device.slug, asked=query.as_of),
@@ -181,14 +175,6 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         cluster=gpu.cluster if location is None else location.cluster,
         node=None if location is None else location.node,
         index=gpu.gpu_index,
-        pci_bus_id=gpu.pci_bus_id,
-        architecture=gpu.architecture,
-        memory_bytes=gpu.memory_bytes,
-        sm_count=gpu.sm_count,
-        mig_profile=gpu.mig_profile,
-        partition=gpu.partition,
-        first_seen=gpu.first_seen,
-        last_seen=gpu.last_seen,
         verdict_since=None if said is None else said.since,
         verdict=None if said is None else said.verdict,
         latest=reports[0] if reports else None,

@@ -110,12 +110,7 @@ def get_node(request: Request, database: OpenDatabase, name: str, query: Annotat
 
 
 def read_node(database: Database, name: str, query: NodeQuery) -> NodeAnswer:
-    """
-    The answer.
-
-    Raises:
-        ProblemError: 404, there is no such node; 409, several clusters have one.
-    """
+    """The answer. Raises ProblemError: 404, there is no such node; 409, several clusters have one."""
     with database.reading() as session:
         clusters = [node.cluster for node in node_names(session, cluster=query.cluster, name=name)]
         found = NodeName(_only_one(clusters), name)

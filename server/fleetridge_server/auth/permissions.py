@@ -99,12 +99,7 @@ CurrentCaller = Annotated[Caller, Depends(_caller)]
 
 
 def require_place(caller: Caller, cluster: str | None, node: str | None) -> None:
-    """
-    Make sure that a caller may decide about a place.
-
-    Raises:
-        ProblemError: 403, which says for which it may.
-    """
+    """Make sure that a caller may decide about a place. Raises ProblemError: 403, which says for which it may."""
     if not caller.may_write_about(cluster, node):
         detail = f"this token may decide about {caller.place} only; name exactly that place, or use another token"
         raise ProblemError(403, "other_place", "Not for this place", detail)

@@ -31,12 +31,9 @@ def allowed(granted: Iterable[Scope]) -> frozenset[Scope]:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """
-    Who calls.
+    Who calls: the row of the token (None where the server asks for none) and all scopes that it allows.
 
-    Attributes:
-        token_id: row of the token; None where the server asks for none.
-        scopes: all that it allows, what is included spelled out.
-        cluster, node: the only ones that it may write about; None is any.
+    It may write about its cluster and node only; None is any.
     """
 
     token_id: int | None
@@ -45,13 +42,7 @@ class Caller:
     node: str | None = None
 
     def may_write_about(self, cluster: str | None, node: str | None) -> bool:
-        """
-        Whether it may store something about a place.
-
-        Args:
-            cluster: None is the whole fleet, which only an unbound caller may write about.
-            node: None is the whole cluster, likewise.
-        """
+        """Whether it may store something about a node, a whole cluster (no node) or the whole fleet (neither)."""
         return self.cluster in (None, cluster) and self.node in (None, node)
 
     @property

@@ -45,13 +45,7 @@ class KnownToken:
 
 @final
 class KnownTokens:
-    """
-    Tokens of one database.
-
-    Args:
-        database: where they are.
-        now_s: monotonic clock.
-    """
+    """Tokens of one database."""
 
     def __init__(self, database: Database, now_s: Callable[[], float]) -> None:
         self._database = database
@@ -145,13 +139,7 @@ WRITTEN_EVERY_S = 60.0
 
 @final
 class TokenUsage:
-    """
-    Last uses that are not written yet.
-
-    Args:
-        database: where to write them.
-        writers: limits who may write at a time.
-    """
+    """Last uses that are not written yet; `writers` limits who may write at a time."""
 
     def __init__(self, database: Database, writers: CapacityLimiter) -> None:
         self._database = database

@@ -100,12 +100,7 @@ class NewToken:
 
 
 def add_token(session: Session, new: NewToken, at: datetime) -> StoredToken:
-    """
-    Keep a new token.
-
-    Raises:
-        TokenNameError: its name is taken.
-    """
+    """Keep a new token. Raises TokenNameError: its name is taken."""
     if session.scalars(select(StoredToken.id).where(StoredToken.name == new.name)).first() is not None:
         raise TokenNameError(
             f"a token named {new.name!r} is there already; choose another name (`fleetridge-server token list`)"
@@ -178,12 +173,7 @@ def is_in_quarantine(token: StoredToken, received_at: datetime) -> bool:
 
 
 def revoke_token(session: Session, token_id: int, at: datetime) -> StoredToken:
-    """
-    End a token; one that has ended already keeps its time.
-
-    Raises:
-        UnknownTokenError: there is none.
-    """
+    """End a token; one that has ended already keeps its time. Raises UnknownTokenError: there is none."""
     token = locked_token(session, token_id)
     token.revoked_at = token.revoked_at or at
     return token

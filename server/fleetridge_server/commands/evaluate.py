@@ -44,12 +44,7 @@ def add_evaluate(
 
 
 def evaluate(options: argparse.Namespace, settings: Settings) -> int:
-    """
-    Run the command; its exit code.
-
-    Raises:
-        UnknownDeviceError: no device has that name.
-    """
+    """Run the command; its exit code. Raises UnknownDeviceError: no device has that name."""
     from fleetridge_server.db.database import open_database
     from fleetridge_server.db.schema import check_schema
     from fleetridge_server.evaluation.evaluator import Evaluator
@@ -79,7 +74,7 @@ def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGro
             raise UnknownDeviceError(
                 f"no device is called {device!r}; GET /devices lists them all with their other names"
             )
-        device_groups = _populations(session)
+        device_groups = _device_groups(session)
         names = {row.id: row.name for row in session.execute(select(Device.id, Device.name))}
     return [
         (f"{names[own.device_id]} ({SIMULATED})" if own.simulated else names[own.device_id], own)
@@ -88,7 +83,7 @@ def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGro
     ]
 
 
-def _populations(session: Session) -> set[DeviceGroup]:
+def _device_groups(session: Session) -> set[DeviceGroup]:
     from sqlalchemy import select
 
     from fleetridge_server.db.tables import Gpu

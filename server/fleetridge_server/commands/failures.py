@@ -40,26 +40,14 @@ _MISUSES = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """
-    Why a command ended.
-
-    Attributes:
-        sentence: for people, with the remedy.
-        is_misuse: whether it was called wrongly, rather than failed.
-    """
+    """Why a command ended, in a sentence with the remedy; by `is_misuse` it was called wrongly, rather than failed."""
 
     sentence: str
     is_misuse: bool
 
 
 def failure_of(error: Exception, database_url: str | None) -> Failure | None:
-    """
-    What an error means to whoever gave a command; None where it is a fault of our own.
-
-    Args:
-        error: that ended it.
-        database_url: that it worked with, as far as it is known.
-    """
+    """What an error means to whoever gave a command (on a database, if known); None where it is a fault of our own."""
     if isinstance(error, _MISUSES):
         return Failure(str(error), is_misuse=True)
     if isinstance(error, _FAILURES):

@@ -13,6 +13,7 @@ from fleetridge.quantities import MISSING
 from fleetridge.report.identity import DEFAULT_CLUSTER
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.csv_import.inventory import COLUMNS, BadInventoryError, expectations
+from fleetridge_server.engine.wording import counted
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -26,12 +27,9 @@ if TYPE_CHECKING:
 _FAULTS_TOLD = 20
 
 _HEADS = (
-    Column("cluster", align="left"),
-    Column("node", align="left"),
-    Column("device", align="left"),
-    Column("gpus"),
+    Column("cluster", align="left"), Column("node", align="left"), Column("device", align="left"), Column("gpus"),
     Column("gpu", align="left"),
-)
+)  # fmt: skip
 
 
 def add_inventory(
@@ -40,14 +38,7 @@ def add_inventory(
     database: argparse.ArgumentParser,
     cluster: Callable[[str], str],
 ) -> None:
-    """
-    Add the command to those of `fleetridge-server`.
-
-    Args:
-        commands: of the program.
-        database: options that name the database.
-        cluster: checks the name of one.
-    """
+    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
     parser = commands.add_parser(
         "inventory",
         parents=[database],
@@ -106,20 +97,20 @@ def _replace(database: Database, found: Mapping[str, Sequence[ExpectedGpu]]) -> 
 
 
 def _expected(nodes: int, gpus: int) -> str:
-    return f"{nodes} node{'s' * (nodes != 1)} expected, {gpus} gpu{'s' * (gpus != 1)}"
+    return f"{counted(nodes, 'node')} expected, {counted(gpus, 'gpu')}"
 
 
 def _gpus(entries: Sequence[ExpectedGpu]) -> int:
     """Gpus that some lines expect; a count on a node includes those named."""
     named: dict[tuple[str, str | None], int] = {}
-    counted: dict[tuple[str, str | None], int] = {}
+    on_nodes: dict[tuple[str, str | None], int] = {}
     for entry in entries:
         key = (entry.node, entry.device)
         if entry.gpu is None:
-            counted[key] = entry.expected_gpus or 0
+            on_nodes[key] = entry.expected_gpus or 0
         else:
             named[key] = named.get(key, 0) + 1
-    return sum(max(named.get(key, 0), counted.get(key, 0)) for key in named.keys() | counted.keys())
+    return sum(max(named.get(key, 0), on_nodes.get(key, 0)) for key in named.keys() | on_nodes.keys())
 
 
 def _nothing(cluster: str) -> str:

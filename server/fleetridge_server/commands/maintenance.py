@@ -27,13 +27,7 @@ _HEADS = (Column("table", align="left"), Column("rows"), Column("copied"))
 
 
 def add_keeping(commands: _SubParsersAction[argparse.ArgumentParser], database: argparse.ArgumentParser) -> None:
-    """
-    Add the commands to those of `fleetridge-server`.
-
-    Args:
-        commands: of the program.
-        database: options that name the database.
-    """
+    """Add the commands to those of `fleetridge-server`."""
     retention = commands.add_parser(
         "retention",
         parents=[database],

@@ -18,7 +18,8 @@ from fleetridge.identity import canonical_device_name, device_slug
 from fleetridge.quantities import percent
 from fleetridge.report.values import UtcTime
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.simulate.fleet import CLUSTER, FAULTS, FaultError, Order, order_of
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.simulate.fleet import FAULTS, FaultError, Order, order_of
 from fleetridge_server.simulate.plan import (
     GPUS_PER_NODE,
     PRODUCTS,
@@ -46,13 +47,7 @@ _SOUND_LABEL = "ok_must_not_flag"
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """
-    One gpu: its fault, or none.
-
-    Attributes:
-        samples: reports that it sends.
-        since: day on which the fault sets in.
-    """
+    """One gpu: its fault, or none, how many reports it sends, and the day on which the fault sets in."""
 
     gpu: str
     node: str
@@ -139,7 +134,7 @@ def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="post a made-up fleet with known faults to a running server",
         description=(
             f"Makes the reports of a fleet that does not exist and posts them to a running server, always in the "
-            f"cluster `{CLUSTER}`, which never mixes with real ones. The same options give the same reports, so that "
+            f"cluster `{SIMULATED}`, which never mixes with real ones. The same options give the same reports, so that "
             "posting twice changes nothing."
         ),
         epilog="Faults: " + "; ".join(f"{name} ({kind.what})" for name, kind in FAULTS.items()) + ".",
@@ -169,7 +164,7 @@ def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--until", type=_time, metavar="TIME", help="end of the history (default: the start of this day in UTC)"
     )
     parser.add_argument("--truth", type=Path, metavar="FILE", help="write what is wrong with which gpu, as CSV")
-    parser.add_argument("--cluster", type=_cluster, default=CLUSTER, help=f"only `{CLUSTER}` is possible")
+    parser.add_argument("--cluster", type=_cluster, default=SIMULATED, help=f"only `{SIMULATED}` is possible")
     parser.set_defaults(command=_simulate)
 
 
@@ -231,11 +226,11 @@ def _say(plan: Plan, posted: PostOutcome, server: str) -> None:
     slug = device_slug(canonical_device_name(ask.silicon.device))
     print(
         f"{ask.gpus} gpus of {ask.silicon.device} on {ask.nodes} nodes, {ask.days} days up to "
-        f"{ask.until:%Y-%m-%d %H:%M} UTC, in cluster `{CLUSTER}` of {server}"
+        f"{ask.until:%Y-%m-%d %H:%M} UTC, in cluster `{SIMULATED}` of {server}"
     )
     print(f"{posted.stored} reports stored, {posted.known} were there already")
     print(f"\n{truth_table(plan)}")
-    print(f"\nNext: curl -H 'Accept: text/plain' '{server}/devices/{slug}/ridge?cluster={CLUSTER}'")
+    print(f"\nNext: curl -H 'Accept: text/plain' '{server}/devices/{slug}/ridge?cluster={SIMULATED}'")
 
 
 def _whole(most: int) -> Callable[[str], int]:
@@ -279,8 +274,8 @@ def _time(word: str) -> datetime:
 
 
 def _cluster(name: str) -> str:
-    if name != CLUSTER:
+    if name != SIMULATED:
         raise argparse.ArgumentTypeError(
-            f"made-up gpus live in the cluster `{CLUSTER}` alone, so that they never mix with real ones; leave it out"
+            f"made-up gpus live in the cluster `{SIMULATED}` alone, so that they never mix with real ones; leave it out"
         )
     return name

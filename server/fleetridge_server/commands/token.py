@@ -53,14 +53,7 @@ class TokenUseError(ValueError):
 
 
 def add_token_command(commands: Commands, *, database: argparse.ArgumentParser, cluster: Callable[[str], str]) -> None:
-    """
-    Add the command to those of `fleetridge-server`.
-
-    Args:
-        commands: of the program.
-        database: options that name the database.
-        cluster: checks the name of one.
-    """
+    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
     parser = commands.add_parser(
         "token",
         help="say who may call the server, and whose reports count",

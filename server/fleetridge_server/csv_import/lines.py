@@ -95,12 +95,7 @@ def header_in(line: str, known: Collection[str]) -> Header:
 
 
 def require_distinct(header: Header) -> None:
-    """
-    Refuse a column that is there twice.
-
-    Raises:
-        HeaderError: there is one.
-    """
+    """Refuse a column that is there twice. Raises HeaderError: there is one."""
     twice = sorted({name for name in header.columns if header.columns.count(name) > 1})
     if twice:
         raise HeaderError(f"the first line names a column twice: {', '.join(twice)}")

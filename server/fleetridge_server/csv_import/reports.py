@@ -76,10 +76,7 @@ class Import:
 
     def run(self, lines: Iterable[str]) -> None:
         """
-        Store the measurements of a CSV text, one transaction per batch.
-
-        Args:
-            lines: of the text, the header first.
+        Store the measurements of a CSV text (its lines, the header first), one transaction per batch.
 
         Raises:
             HeaderError: before anything is stored.

@@ -37,12 +37,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """
-        Value as the database takes it.
-
-        Raises:
-            ValueError: the time has no zone.
-        """
+        """Value as the database takes it. Raises ValueError: the time has no zone."""
         if value is None:
             return None
         if value.tzinfo is None:

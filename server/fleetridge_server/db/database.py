@@ -97,13 +97,7 @@ class ReadOnlyError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """
-    An open database.
-
-    Attributes:
-        engine: for reading; `writing` knows how to write.
-        data_file: of SQLite; None on PostgreSQL.
-    """
+    """An open database: an engine for reading (`writing` knows how to write), and the data file of SQLite."""
 
     engine: Engine
     data_file: DataFile | None = None
@@ -193,10 +187,8 @@ def create_database_engine(
     """
     Engine with the settings that all connections share.
 
-    Args:
-        database_url: as `parsed_url` takes it.
-        foreign_keys: whether SQLite guards references; off only for migrations, which rebuild tables.
-        statement_timeout_ms: after which a statement is given up; 0 for never.
+    Without `foreign_keys`, as migrations need it to rebuild tables, SQLite guards no references; a timeout of 0 is
+    none.
 
     Raises:
         DatabaseUrlError: the address cannot be used.

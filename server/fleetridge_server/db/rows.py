@@ -82,15 +82,7 @@ _Write = Callable[[Any], Any]
 
 
 def insert_rows(session: Session, table: Table, rows: Sequence[Row], *, ignoring: bool = False) -> int:
-    """
-    Insert rows, all with the same columns, and say how many were.
-
-    Args:
-        session: of the transaction.
-        table: where to.
-        rows: values by column.
-        ignoring: leave rows alone whose key is taken.
-    """
+    """Insert rows, all with the same columns; how many were, as `ignoring` leaves out those whose key is taken."""
     if not rows:
         return 0
     connection = session.connection()
@@ -216,15 +208,7 @@ def _hexadecimal(value: bytes | None) -> str | None:
 
 
 def write_rows(session: Session, table: Table, statement: Insert, rows: Sequence[Row]) -> None:
-    """
-    Execute an insert, which may replace, for each of some rows.
-
-    Args:
-        session: to write in.
-        table: which has no defaults but those of the database.
-        statement: on the table, without values.
-        rows: all with the same columns.
-    """
+    """Execute an insert without values, which may replace, for each of some rows, all with the same columns."""
     if not rows:
         return
     connection = session.connection()

@@ -88,12 +88,7 @@ def migrations_folder() -> Path:
 
 def migrate(database_url: str, revision: str = "head", *, migrations: Path | None = None) -> None:
     """
-    Bring a database to a revision, upwards, creating all that is missing.
-
-    Args:
-        database_url: see `db.database.parsed_url`.
-        revision: target; the newest by default.
-        migrations: folder to take instead of our own.
+    Bring a database to a revision (the newest by default), upwards, creating all that is missing.
 
     Raises:
         DatabaseUrlError: the address cannot be used.
@@ -107,11 +102,6 @@ def migrate(database_url: str, revision: str = "head", *, migrations: Path | Non
 def move(database_url: str, revision: str, *, migrations: Path | None = None) -> None:
     """
     Bring a database to a revision, whichever way that is; what an older one has no place for is lost.
-
-    Args:
-        database_url: see `db.database.parsed_url`.
-        revision: target, one that this version knows.
-        migrations: folder to take instead of our own.
 
     Raises:
         DatabaseUrlError: the address cannot be used.
@@ -156,13 +146,7 @@ def draft_revision(database_url: str, message: str, *, migrations: Path | None =
     """
     Write the next revision, with what the models have and a migrated database has not, for its author to go over.
 
-    Args:
-        database_url: a database of the newest revision; PostgreSQL, whose differences Alembic sees best.
-        message: what changes, in a few words.
-        migrations: folder to write to instead of our own.
-
-    Returns:
-        The new file.
+    The database is best one of PostgreSQL, whose differences Alembic sees best. Returns the new file.
     """
     with _migrating(database_url, migrations) as (config, _connection):
         number = len(_order(migrations or migrations_folder())) + 1
@@ -212,10 +196,7 @@ def check_revision(engine: Engine) -> None:
 
 def refuse_unreleased(tables: Iterable[str]) -> None:
     """
-    Refuse a database that was made before the first release.
-
-    Args:
-        tables: names of those that it has.
+    Refuse a database that was made before the first release, by the names of its tables.
 
     Raises:
         SchemaError: it was.

@@ -23,12 +23,7 @@ class DataFileError(RuntimeError):
 
 @dataclass
 class DataFile:
-    """
-    A data file that is, or will be, open.
-
-    Attributes:
-        path: where it is.
-    """
+    """A data file that is, or will be, open."""
 
     path: Path
     _identity: tuple[int, int] | None = field(default=None, init=False)

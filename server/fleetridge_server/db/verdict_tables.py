@@ -266,7 +266,4 @@ class InventoryEntry(Base):
     expected_gpus: Mapped[int | None]
     imported_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
-    __table_args__ = (
-        UniqueConstraint("cluster", "node", "gpu"),
-        Index(None, "device_id"),
-    )
+    __table_args__ = (UniqueConstraint("cluster", "node", "gpu"), Index(None, "device_id"))

@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from fleetridge.judged import BEST_GEMM, JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.fast_dataclass import json_dataclass
-from fleetridge_server.engine.rule import BEST_KERNEL, JUDGED_KERNELS
+from fleetridge_server.engine.rule import JUDGED_KERNELS
 
 # Cluster of the simulator, whose made-up gpus never share a cohort, a count or a list with real ones.
 SIMULATED = "simulated"
@@ -23,14 +24,7 @@ SIMULATED = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """
-    What an answer is about.
-
-    Attributes:
-        as_of: nothing later than this counts.
-        since: nothing measured earlier counts; None is no limit.
-        simulated: made-up gpus instead of real ones.
-    """
+    """What an answer is about: real or made-up gpus, nothing later than `as_of` and nothing measured before `since`."""
 
     as_of: datetime
     since: datetime | None = None
@@ -108,25 +102,19 @@ class GpuValue:
 
 def is_judged(roof: RoofKey) -> bool:
     """Whether the roof is measured alike everywhere, so that a deviation says something about the gpu."""
-    return roof.level == "device" and roof.kernel in JUDGED_KERNELS[roof.kind]
+    return roof.level == JUDGED_LEVEL and roof.kernel in JUDGED_KERNELS[roof.kind]
 
 
 def is_best_pi(roof: RoofKey) -> bool:
     """Whether the roof is the best rate that a search found: shown beside pi, never compared."""
-    return roof.kind == "compute" and roof.kernel == BEST_KERNEL
+    return roof.kind == "compute" and roof.kernel == BEST_GEMM
 
 
 def cohort_order(cohort: Cohort) -> tuple[str, ...]:
     """Order of cohorts in an answer, the same however the reports arrived."""
     roof, conditions = cohort
     words = (
-        roof.kind,
-        roof.dtype,
-        roof.out_dtype,
-        roof.fast_accumulation,
-        roof.regime,
-        roof.level,
-        roof.kernel,
+        *roof,
         conditions.mig_profile,
         conditions.partition,
         conditions.method,

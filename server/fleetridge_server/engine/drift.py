@@ -12,22 +12,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.limits import limits_of
-from fleetridge_server.engine.rule import (
-    BASELINE_RUNS,
-    CUSUM_CLIP,
-    CUSUM_DECISION,
-    CUSUM_SLACK,
-    DRIFT_FEWEST_SINCE,
-    DRIFT_RECENT,
-    DRIFT_RUNS_APART,
-    FLOORS_PER_DRIFT,
-    MOST_RUNS,
-    SMALLEST_DRIFT,
-)
 from fleetridge_server.engine.statistics import median
 
 DriftStatus = Literal["learning", "steady", "drifted"]
@@ -87,13 +76,13 @@ class Drift:
     since: int = 0
     change: float | None = None
     recent_change: float = 0.0
-    gate: float = SMALLEST_DRIFT
+    gate: float = rule.SMALLEST_DRIFT
     first: datetime | None = None
 
     @property
     def has_changed(self) -> bool:
         """Whether the gpu became slower or faster for good; a faster one is steady all the same."""
-        return self.change is not None and self.since >= DRIFT_FEWEST_SINCE and abs(self.change) >= self.gate
+        return self.change is not None and self.since >= rule.DRIFT_FEWEST_SINCE and abs(self.change) >= self.gate
 
 
 def drift_samples(runs: Iterable[DriftSample]) -> list[DriftSample]:
@@ -101,7 +90,7 @@ def drift_samples(runs: Iterable[DriftSample]) -> list[DriftSample]:
     looks: list[DriftSample] = []
     group: list[DriftSample] = []
     for run in runs:
-        if group and (run.at - group[0].at >= DRIFT_RUNS_APART or not run.epoch.continues(group[0].epoch)):
+        if group and (run.at - group[0].at >= rule.DRIFT_RUNS_APART or not run.epoch.continues(group[0].epoch)):
             looks.append(_together(group))
             group = []
         group.append(run)
@@ -131,16 +120,16 @@ def drift(runs: Iterable[DriftSample], floor: float) -> Drift:
 
 def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
     """`drift` for those who have the looks of the current epoch already."""
-    if len(looks) > MOST_RUNS:
-        looks = [*looks[:BASELINE_RUNS], *looks[BASELINE_RUNS - MOST_RUNS :]]
-    if len(looks) < BASELINE_RUNS:
+    if len(looks) > rule.MOST_RUNS:
+        looks = [*looks[: rule.BASELINE_RUNS], *looks[rule.BASELINE_RUNS - rule.MOST_RUNS :]]
+    if len(looks) < rule.BASELINE_RUNS:
         return Drift("learning", len(looks))
     values = [look.value for look in looks]
-    limits = limits_of(values[:BASELINE_RUNS], floor)
+    limits = limits_of(values[: rule.BASELINE_RUNS], floor)
     low, high, low_from, high_from = _cusum(values, limits.median, limits.scale.value)
     start = low_from if low >= high else high_from
-    since = values[start:] if max(low, high) > CUSUM_DECISION else []
-    change = median(since[-DRIFT_RECENT:]) / limits.median - 1 if since else None
+    since = values[start:] if max(low, high) > rule.CUSUM_DECISION else []
+    change = median(since[-rule.DRIFT_RECENT :]) / limits.median - 1 if since else None
     found = Drift(
         "steady",
         len(looks),
@@ -151,8 +140,8 @@ def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
         onset=looks[start].at if since else None,
         since=len(since),
         change=change,
-        recent_change=median(values[-DRIFT_RECENT:]) / limits.median - 1,
-        gate=max(SMALLEST_DRIFT, FLOORS_PER_DRIFT * floor),
+        recent_change=median(values[-rule.DRIFT_RECENT :]) / limits.median - 1,
+        gate=max(rule.SMALLEST_DRIFT, rule.FLOORS_PER_DRIFT * floor),
         first=looks[0].at,
     )
     is_slower = change is not None and change < 0 and found.has_changed
@@ -169,10 +158,10 @@ def _cusum(values: Sequence[float], center: float, scale: float) -> tuple[float,
     """Sums of slower and of faster looks after the baseline, and the positions from which each is above 0."""
     low = high = 0.0
     low_from = high_from = len(values)
-    for position, value in enumerate(values[BASELINE_RUNS:], start=BASELINE_RUNS):
-        z = max(-CUSUM_CLIP, min(CUSUM_CLIP, (value - center) / scale))
-        low = max(0.0, low - z - CUSUM_SLACK)
-        high = max(0.0, high + z - CUSUM_SLACK)
+    for position, value in enumerate(values[rule.BASELINE_RUNS :], start=rule.BASELINE_RUNS):
+        z = max(-rule.CUSUM_CLIP, min(rule.CUSUM_CLIP, (value - center) / scale))
+        low = max(0.0, low - z - rule.CUSUM_SLACK)
+        high = max(0.0, high + z - rule.CUSUM_SLACK)
         low_from = position + 1 if low == 0 else min(low_from, position)
         high_from = position + 1 if high == 0 else min(high_from, position)
     return low, high, low_from, high_from

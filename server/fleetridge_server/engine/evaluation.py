@@ -68,15 +68,9 @@ class Fleet:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """
-    What is said of one device at one time.
+    What is said of one device at one time; verdicts of each gpu, judged roofs before links.
 
-    Attributes:
-        cohorts: all members of each, retired gpus left out.
-        verdicts: of each gpu, judged roofs before links.
-        states: of each gpu that is not retired, by id.
-        notices: on cohorts and on the device.
-        nodes, racks: slow as a whole.
-        absences: gpus and nodes that are not there.
+    Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole.
     """
 
     as_of: datetime

@@ -148,21 +148,15 @@ class Claim(Generic[_Id]):
 
 
 def conflicts(claims: Sequence[Claim[_Id]]) -> dict[_Id, datetime]:
-    """
-    Reports within an hour of which another node claims the gpu too, each with the time from which on that is known.
-
-    Args:
-        claims: on one gpu, oldest first.
-    """
+    """Of claims on one gpu, oldest first: reports within an hour of which another node claims it, and from when on."""
     return _near_another(claims[::-1]) | _near_another(claims)
 
 
 def with_conflicts(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
     """
-    The same reports, with `conflict` set on those within an hour of which another node reports the gpu too.
+    Reports of one gpu in order of time, with `conflict` set within an hour of which another node reports it too.
 
-    Args:
-        reports: of one gpu, in the order of their times, up or down. Reports of no node conflict with none.
+    Reports of no node conflict with none.
     """
     nodes = {report.node for report in reports if report.node is not None}
     if len(nodes) < 2:  # noqa: PLR2004 # it takes two

@@ -174,13 +174,7 @@ class RankedReason(NamedTuple):
 def explanations(
     evaluation: Evaluation, drifts: Mapping[str, Mapping[RoofKey, Drift]] | None = None
 ) -> dict[str, list[Explanation]]:
-    """
-    Reasons for every accused gpu, by id; its verdicts in the order of its state, then links.
-
-    Args:
-        evaluation: of one device.
-        drifts: that it was made with.
-    """
+    """Reasons for every accused gpu, by id; its verdicts in the order of its state, then links."""
     surroundings = _Surroundings(evaluation, drifts or {})
     return {gpu_id: found for gpu_id in evaluation.verdicts if (found := surroundings.explained(gpu_id))}
 

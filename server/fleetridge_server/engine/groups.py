@@ -20,21 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.evidence import Factors
-from fleetridge_server.engine.rule import (
-    FEWEST_PEERS,
-    HALF_SLOW_FEWEST,
-    HALF_SLOW_FLOORS,
-    HALF_SLOW_GAP,
-    HALF_SLOW_LARGEST_SHARE,
-    HALF_SLOW_NEAREST,
-    HALF_SLOW_SCALES,
-    MIXED_GAP,
-    MIXED_NEAREST,
-    MIXED_SCALES,
-    MIXED_SMALLEST_SHARE,
-    STEP_SCALES,
-)
 from fleetridge_server.engine.statistics import NORMAL_CONSISTENCY, median, robust_deviation, small_sample_factor
 from fleetridge_server.engine.values import Member
 
@@ -54,25 +41,25 @@ def level_centers(levels: Sequence[Sequence[float]], floor: float) -> list[float
     centers = [median(values) for values in levels]
     apart = [place for place, values in enumerate(levels) if _has_gap(values, floor)]
     total = sum(map(len, levels))
-    if not apart or sum(len(levels[place]) // 2 for place in apart) > HALF_SLOW_LARGEST_SHARE * total:
+    if not apart or sum(len(levels[place]) // 2 for place in apart) > rule.HALF_SLOW_LARGEST_SHARE * total:
         return centers
     heaps = [heap for place, values in enumerate(levels) for heap in (_halves(values) if place in apart else [values])]
     scale = _pooled_scale(heaps)
     for place in apart:
         slower, faster = _halves(levels[place])
-        if _distance(slower, faster) >= HALF_SLOW_SCALES * scale:
+        if _distance(slower, faster) >= rule.HALF_SLOW_SCALES * scale:
             centers[place] = median(faster)
     return centers
 
 
 def _has_gap(values: Sequence[float], floor: float) -> bool:
     """Whether a level falls into halves far enough apart to be looked at."""
-    if len(values) % 2 or not FEWEST_PEERS <= len(values) < HALF_SLOW_FEWEST:
+    if len(values) % 2 or not rule.FEWEST_PEERS <= len(values) < rule.HALF_SLOW_FEWEST:
         return False
     slower, faster = _halves(values)
     gap = faster[0] - slower[-1]
-    is_far = _distance(slower, faster) >= max(HALF_SLOW_NEAREST, HALF_SLOW_FLOORS * floor)
-    return is_far and gap >= HALF_SLOW_GAP * (median(faster) - median(slower))
+    is_far = _distance(slower, faster) >= max(rule.HALF_SLOW_NEAREST, rule.HALF_SLOW_FLOORS * floor)
+    return is_far and gap >= rule.HALF_SLOW_GAP * (median(faster) - median(slower))
 
 
 def _halves(values: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -102,16 +89,16 @@ def mixed_products_boundary(values: Sequence[float], floor: float) -> float | No
         floor: smallest scale, as a fraction of the median.
     """
     ordered = sorted(values)
-    fewest = max(FEWEST_PEERS, -int(-MIXED_SMALLEST_SHARE * len(ordered) // 1))
+    fewest = max(rule.FEWEST_PEERS, -int(-rule.MIXED_SMALLEST_SHARE * len(ordered) // 1))
     if len(ordered) < 2 * fewest:
         return None
     cut = max(range(fewest, len(ordered) - fewest + 1), key=lambda place: ordered[place] - ordered[place - 1])
     low, high = ordered[:cut], ordered[cut:]
-    if high[0] - low[-1] < MIXED_GAP * (median(high) - median(low)):
+    if high[0] - low[-1] < rule.MIXED_GAP * (median(high) - median(low)):
         return None
     distance = median(high) / median(low) - 1
     scale = max(_deviation(low), _deviation(high), floor)
-    if distance < MIXED_NEAREST or distance < MIXED_SCALES * scale:
+    if distance < rule.MIXED_NEAREST or distance < rule.MIXED_SCALES * scale:
         return None
     return (low[-1] + high[0]) / 2
 
@@ -123,7 +110,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 # Factor of a split that no recorded factor explains.
-POPULATION = "population"
+UNEXPLAINED = "population"
 
 # 95 % of a normal distribution, and the standard error of a median in units of that of a mean.
 _Z_95 = 1.96
@@ -170,7 +157,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    Gpus that are judged against one median.
+    Gpus that are judged against one median, that of `counted`; `levels`, that they share, are empty without a split.
 
     Attributes:
         levels: that they share; empty where the cohort was not split.
@@ -216,7 +203,7 @@ def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]
 
 
 def _split(group: Group, factors: Sequence[str], floor: float) -> tuple[list[Group], list[Step]]:
-    if len(group.counted) < 2 * FEWEST_PEERS:
+    if len(group.counted) < 2 * rule.FEWEST_PEERS:
         return [group], []
     factors = _varied(group.counted, factors)
     found = [candidate for factor in factors if (candidate := _candidate(group, factor, _level_reader(factor), floor))]
@@ -253,7 +240,7 @@ def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], flo
     by_level: dict[str, list[Member]] = defaultdict(list)
     for member in group.counted:
         by_level[level_of(member)].append(member)
-    large = {name: tuple(members) for name, members in by_level.items() if len(members) >= FEWEST_PEERS}
+    large = {name: tuple(members) for name, members in by_level.items() if len(members) >= rule.FEWEST_PEERS}
     if len(large) < 2:  # noqa: PLR2004 # a step has two sides
         return None
     small = [member for name, members in by_level.items() if name not in large for member in members]
@@ -279,7 +266,7 @@ def _between(  # one step of the search, in which everything matters
     )
     deviation = max(pooled_deviation(values, centers), floor)
     distance = (figures[-1].median / figures[0].median - 1) / deviation
-    if distance < STEP_SCALES:
+    if distance < rule.STEP_SCALES:
         return None
     # A gpu of a level without a median is held to the slowest: it must not be accused for a setting of its own.
     slowest = figures[0].level.name
@@ -295,11 +282,7 @@ def _between(  # one step of the search, in which everything matters
 
 
 def _step(
-    factor: str,
-    within: tuple[Level, ...],
-    figures: Sequence[LevelFigures],
-    deviation: float,
-    slowest: Sequence[Member],
+    factor: str, within: tuple[Level, ...], figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]
 ) -> Step:
     low_side, high_side = figures[0], figures[-1]
     effect = low_side.median / high_side.median - 1
@@ -317,7 +300,7 @@ def _heaps(group: Group, floor: float) -> _Candidate | None:
     def heap_of(member: Member) -> str:
         return "slower" if member.value < border else "faster"
 
-    return _candidate(group, POPULATION, heap_of, floor)
+    return _candidate(group, UNEXPLAINED, heap_of, floor)
 
 
 def _level_reader(factor: str) -> Callable[[Member], str]:

@@ -12,20 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.groups import Group, Level, Step, grouped, level_centers, pooled_deviation
-from fleetridge_server.engine.rule import (
-    BEYOND_SCALES,
-    FEWEST_PEERS,
-    FLOORS_PER_GATE,
-    NEWEST_REPORTS,
-    PLAIN_LOSS,
-    REMEMBERED_REPORTS,
-    SMALLEST_GATE,
-    STEADY_MEDIAN_FROM,
-    WIDE_FEWEST,
-    WIDE_SCALE,
-)
 from fleetridge_server.engine.statistics import (
     Scale,
     floored_scale,
@@ -72,7 +61,7 @@ class Limits:
     @property
     def has_verdict(self) -> bool:
         """Whether there are peers enough, measured recently enough, to say anything."""
-        return self.is_recent and self.n >= FEWEST_PEERS
+        return self.is_recent and self.n >= rule.FEWEST_PEERS
 
     @property
     def lowest(self) -> float:
@@ -125,19 +114,13 @@ class JudgedCohort:
 
 
 def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
-    """
-    Limits of a cohort's groups.
-
-    Args:
-        cohort: its key.
-        members: all of it, those not measured lately included.
-    """
-    floor = scale_floor(values_of(member.runs[:NEWEST_REPORTS]) for member in members if member.in_window)
+    """What the gpus of a cohort are held against; `members` are all of it, those not measured lately included."""
+    floor = scale_floor(values_of(member.runs[: rule.NEWEST_REPORTS]) for member in members if member.in_window)
     if not any(member.in_window for member in members):
         return JudgedCohort(cohort, (_of_the_past(members, floor),), ())
     groups, steps = grouped(members, floor)
     values = [[member.value for member in group.counted] for group in groups]
-    all_limits = _yardsticks(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
+    all_limits = _limits_of_groups(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
     earlier = _earlier(groups, [limits.of_faster_half for limits in all_limits])
     judged = (
         JudgedGroup(group, replace(limits, levels=group.levels), tuple(then[place] for then in earlier))
@@ -154,10 +137,10 @@ def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
 
 def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
     """Limits from a median, a scale and a floor, by the formulas of this module's docstring."""
-    gate = max(SMALLEST_GATE, FLOORS_PER_GATE * floor)
+    gate = max(rule.SMALLEST_GATE, rule.FLOORS_PER_GATE * floor)
     relative = scale.value / center
-    wide = pooled_n >= WIDE_FEWEST and relative > WIDE_SCALE
-    limit = max(gate, BEYOND_SCALES * relative)
+    wide = pooled_n >= rule.WIDE_FEWEST and relative > rule.WIDE_SCALE
+    limit = max(gate, rule.BEYOND_SCALES * relative)
     return Limits(
         n=n,
         median=center,
@@ -165,7 +148,7 @@ def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: fl
         pooled_n=pooled_n,
         floor=floor,
         gate=gate,
-        limit=limit if wide else min(limit, PLAIN_LOSS),
+        limit=limit if wide else min(limit, rule.PLAIN_LOSS),
         wide=wide,
     )
 
@@ -178,7 +161,7 @@ def limits_of(values: Sequence[float], floor: float) -> Limits:
     return limits_from(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
 
 
-def _yardsticks(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Limits]:
+def _limits_of_groups(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Limits]:
     """Limits of a cohort's groups: with centers, those of levels, each its own and all one relative scale."""
     if centers is None:
         return [limits_of(own, floor) for own in values]
@@ -202,23 +185,23 @@ def _earlier(groups: Sequence[Group], of_faster_half: Sequence[bool]) -> list[li
     accused and let go for what its peers did; held against those of its time, each of its runs keeps what it said.
     """
     found: list[list[Limits]] = []
-    if sum(len(group.counted) for group in groups) > STEADY_MEDIAN_FROM:
+    if sum(len(group.counted) for group in groups) > rule.STEADY_MEDIAN_FROM:
         return found
-    for left_out in range(1, REMEMBERED_REPORTS - NEWEST_REPORTS + 1):
-        runs = [[values_of(own.runs[left_out:])[:NEWEST_REPORTS] for own in group.counted] for group in groups]
+    for left_out in range(1, rule.REMEMBERED_REPORTS - rule.NEWEST_REPORTS + 1):
+        runs = [[values_of(own.runs[left_out:])[: rule.NEWEST_REPORTS] for own in group.counted] for group in groups]
         known = [[own for own in group if own] for group in runs]
         if not all(_tells(len(own), len(group.counted)) for own, group in zip(known, groups, strict=True)):
             break
         floor = scale_floor(own for group in known for own in group)
         values = [[median(own) for own in group] for group in known]
         halves = [_faster_half(own) if half else own for own, half in zip(values, of_faster_half, strict=True)]
-        found.append(_yardsticks(values, [*map(median, halves)] if len(groups) > 1 else None, floor))
+        found.append(_limits_of_groups(values, [*map(median, halves)] if len(groups) > 1 else None, floor))
     return found
 
 
 def _tells(known: int, now: int) -> bool:
     """Whether gpus enough of a group were measured so often that it can be looked back on."""
-    return known >= FEWEST_PEERS and 2 * known >= now
+    return known >= rule.FEWEST_PEERS and 2 * known >= now
 
 
 def _faster_half(values: Sequence[float]) -> list[float]:

@@ -31,14 +31,7 @@ class RackName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlowTogether:
-    """
-    A node or a rack all of whose gpus are slow in one roof.
-
-    Attributes:
-        place: the node, or the rack.
-        loss: median over its gpus.
-        gpu_ids: all of them, worst first.
-    """
+    """A node or a rack all of whose gpus (worst first) are slow in one roof, by the median of their losses."""
 
     place: NodeName | RackName
     cohort: Cohort
@@ -51,9 +44,7 @@ class NodeRoster:
     """
     Gpus of a node as its driver lists them, or as people expect them.
 
-    Attributes:
-        at: when the list was made.
-        complete: whether nothing hid gpus from it; only then a gpu can be missing from it.
+    Only from a complete list, from which nothing hid gpus, a gpu can be missing.
     """
 
     node: NodeName
@@ -73,14 +64,7 @@ class ExpectedNode:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """
-    What is missing from a node.
-
-    Attributes:
-        gpu_ids: known gpus that are not there.
-        unnamed: how many more the inventory counts than anybody has seen.
-        never_reported: nothing of this node was ever heard.
-    """
+    """What is missing from a node: known gpus, and how many more the inventory counts than anybody has seen."""
 
     node: NodeName
     gpu_ids: tuple[str, ...]
@@ -235,17 +219,12 @@ class StragglerCost:
         return best if best is not None and best.gain > 0 else None
 
 
-def straggler_cost(values: Sequence[float], most_left_out: int = 8) -> StragglerCost:
-    """
-    Cost of the slowest gpu of a group.
+# A node's worth.
+_MOST_LEFT_OUT = 8
 
-    Args:
-        values: one per gpu, above 0.
-        most_left_out: up to how many worst gpus to leave out; a node's worth by default.
 
-    Raises:
-        ValueError: no values.
-    """
+def straggler_cost(values: Sequence[float]) -> StragglerCost:
+    """Cost of the slowest gpu of a group, by one value above 0 per gpu. Raises ValueError: no values."""
     if not values:
         raise ValueError("no values: ask for the cost of a group that has gpus")
     ordered = sorted(values)
@@ -253,6 +232,6 @@ def straggler_cost(values: Sequence[float], most_left_out: int = 8) -> Straggler
     rate = n * ordered[0]
     without = tuple(
         WithoutWorst(left_out, (n - left_out) * ordered[left_out], (n - left_out) * ordered[left_out] / rate - 1)
-        for left_out in range(1, min(most_left_out, n - 1) + 1)
+        for left_out in range(1, min(_MOST_LEFT_OUT, n - 1) + 1)
     )
     return StragglerCost(n, ordered[0], 1 - rate / sum(ordered), without)

@@ -17,14 +17,14 @@ from fleetridge.quantities import percent, signed_percent
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.drift import Drift
-from fleetridge_server.engine.groups import POPULATION, Level, Step, level_name
+from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
 from fleetridge_server.engine.rule import BELOW_PUBLISHED, BEYOND_SCALES, FEW_NODES, FEWEST_PEERS
 from fleetridge_server.engine.statistics import median, robust_deviation, small_sample_factor
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member
 from fleetridge_server.engine.verdict import Verdict
-from fleetridge_server.engine.wording import gpu_count, setting_words, value_words
+from fleetridge_server.engine.wording import counted, setting_words, value_words
 
 NoticeKind = Literal[
     "factor_step",
@@ -102,7 +102,7 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
 
 def fleet_drift_notice(cohort: Cohort, gpu_ids: Sequence[str], change: float) -> Notice:
     """Notice that most gpus of a cohort became slower than they were."""
-    text = f"{gpu_count(len(gpu_ids))} became slower together, by {percent(-change)}: look for what they share"
+    text = f"{counted(len(gpu_ids), 'gpu')} became slower together, by {percent(-change)}: look for what they share"
     return Notice("fleet_drift", text, cohort, effect=change, gpu_ids=tuple(gpu_ids))
 
 
@@ -128,7 +128,7 @@ def _upgrade_notice(roof: RoofKey, change: EpochChange, effect: PairedEffect) ->
 def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> Notice:
     slow, fast = step.levels[0], step.levels[-1]
     interval = f"{signed_percent(step.effect)} ({signed_percent(step.low)} to {signed_percent(step.high)})"
-    if step.factor == POPULATION:
+    if step.factor == UNEXPLAINED:
         text = (
             f"one name, two populations: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
             f"tells them apart{_except_nodes(step, groups)}; each is judged among its own"
@@ -184,7 +184,7 @@ def _mixed_ecc(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
         return []
     rare = min(("off", "on"), key=lambda name: len(settings[name]))
     found = "too few to tell a difference" if len(settings[rare]) < FEWEST_PEERS else "without a clear difference"
-    text = f"ECC is on for {gpu_count(len(settings['on']))} and off for {len(settings['off'])}, {found}"
+    text = f"ECC is on for {counted(len(settings['on']), 'gpu')} and off for {len(settings['off'])}, {found}"
     return [Notice("mixed_ecc", text, gpu_ids=tuple(sorted(settings[rare])))]
 
 
@@ -202,8 +202,8 @@ def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) 
         return [Notice("below_published", text, judged.cohort, effect=share - 1)]
     above = _above(judged, peak)
     if above:
-        lie = "lies" if len(above) == 1 else "lie"
-        text = f"{gpu_count(len(above))} {lie} above the published peak: check clocks, operands and the peak's source"
+        lie = f"{counted(len(above), 'gpu')} {'lies' if len(above) == 1 else 'lie'}"
+        text = f"{lie} above the published peak: check clocks, operands and the peak's source"
         return [Notice("above_published", text, judged.cohort, gpu_ids=above)]
     return []
 

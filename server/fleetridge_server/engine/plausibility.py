@@ -22,9 +22,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from fleetridge.peaks import published_beta, published_pi
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.rule import ABOVE_PUBLISHED, READING_SLACK
+
+# Of some dozens of devices in some ten dtypes; names are the senders', so that there may be others.
+_PEAKS_REMEMBERED = 1024
 
 # A product under an unknown TF32 switch may use the faster way.
 _EITHER_WAY = {"float32_or_tf32": "tf32"}
@@ -73,25 +78,15 @@ _FLOP_PER_CLOCK: Mapping[str, Mapping[str, int]] = {
     },
     "gfx908": {"float32": 256, "bfloat16": 512, "float16": 1024, "int8": 1024},
     "gfx90a": {"float64": 256, "float32": 256, "bfloat16": 1024, "float16": 1024, "int8": 1024},
-    "gfx942": {
-        "float64": 256,
-        "float32": 256,
-        "bfloat16": 2048,
-        "float16": 2048,
-        "float8_e4m3fn": 4096,
-        "int8": 4096,
-    },
+    "gfx942": {"float64": 256, "float32": 256, "bfloat16": 2048, "float16": 2048, "float8_e4m3fn": 4096, "int8": 4096},
     "gfx950": {"bfloat16": 4096, "float16": 4096, "float8_e4m3fn": 8192, "int8": 8192},
 }
 
 
 def flop_per_clock(architecture: str | None, dtype: str) -> int | None:
     """
-    Most FLOP of one multiprocessor in one cycle; None where it is not known.
-
-    Args:
-        architecture: such as `sm_90` or `gfx942`; ROCm's features after a colon (`gfx90a:sramecc+`) do not matter.
-        dtype: in the words of a roof.
+    Most FLOP of one multiprocessor in one cycle; None where it is not known. ROCm's features (`gfx90a:…`) do not
+    matter.
     """
     if architecture is None:
         return None
@@ -107,6 +102,22 @@ _TWO_TRANSFERS = re.compile(r"sm_\d+[a-z]?|gfx908|gfx90a")
 _BITS_PER_BYTE = 8
 _MHZ_BYTES_PER_GBPS = 1000
 _MHZ_FLOP_PER_TFLOPS = 1e6
+
+
+# The one partition of AMD's that is the whole card; a slice of it is no card that a datasheet describes.
+_WHOLE_CARD = "SPX"
+
+
+def is_whole_card(mig_profile: str | None, partition: str | None) -> bool:
+    """Whether a gpu is all of a card, so that what the maker publishes is about it."""
+    return mig_profile is None and (partition is None or partition.startswith(_WHOLE_CARD))
+
+
+@lru_cache(_PEAKS_REMEMBERED)
+def published_peak(kind: str, dtype: str, device_name: str) -> float | None:
+    """What the maker publishes for a roof of the whole card, in its unit; None where that is not known."""
+    peak = published_pi(device_name, dtype) if kind == "compute" else published_beta(device_name)
+    return None if peak is None else peak.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,7 @@ ReasonCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """
-    Attributes of a kind of reason.
-
-    Attributes:
-        is_cause: whether it explains a loss by itself; the others say where or when.
-        next_step: for an operator.
-    """
+    """What an operator does about a kind of reason; one that is no cause says where or when, and explains no loss."""
 
     is_cause: bool
     next_step: str

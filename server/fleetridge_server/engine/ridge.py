@@ -31,9 +31,7 @@ class HeldAgainst:
     """
     What a value is held against: the gpu's own group, the whole cohort or one level of it.
 
-    Attributes:
-        n: gpus behind the median, the judged one included.
-        note: why there is no verdict, if there is none.
+    `n` counts the judged gpu, too; `note` says why there is no verdict, if there is none.
     """
 
     n: int
@@ -43,13 +41,7 @@ class HeldAgainst:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """
-    A judged value beside its peers'.
-
-    Attributes:
-        against: what it is held against.
-        cohort: distribution over the whole cohort, the gpu itself included.
-    """
+    """A judged value, what it is held against, and its whole cohort, the gpu itself included."""
 
     own: GpuValue
     against: HeldAgainst
@@ -63,13 +55,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """
-    Ridge of one gpu in one dtype, variant and regime.
-
-    Attributes:
-        beta: of the same gpu; None where it has no judged bandwidth that fits.
-        best_pi_tflops: the best that a search over shapes found; shown, never compared.
-    """
+    """Ridge of one gpu in one dtype, variant and regime; a beta where one fits, and the best pi of a search."""
 
     pi: Compared
     beta: Compared | None
@@ -135,14 +121,7 @@ class Filter:
 
 
 def gpu_roofs(gpu_id: str, judged: Iterable[Compared], others: Iterable[GpuValue] = ()) -> GpuRoofs:
-    """
-    What one gpu reaches.
-
-    Args:
-        gpu_id: of the gpu.
-        judged: its judged values, in any order.
-        others: its roofs that are only shown.
-    """
+    """What one gpu reaches: its judged values, in any order, and its roofs that are only shown."""
     compared = sorted(judged, key=lambda own: cohort_order(own.own.cohort))
     shown = sorted(others, key=lambda own: cohort_order(own.cohort))
     bandwidths = tuple(own for own in compared if own.own.cohort.roof.kind == "memory")
@@ -219,13 +198,7 @@ def too_few(peers: int) -> str | None:
 def best_betas(
     pi: Cohort, values: Mapping[Cohort, Mapping[_Gpu, float]]
 ) -> Callable[[_Gpu], tuple[Cohort, float] | None]:
-    """
-    Function from a gpu to its bandwidth that goes best with its rate in a cohort (`misfit`), and whose it is.
-
-    Args:
-        pi: the cohort.
-        values: of all judged bandwidths; rates among them are passed over.
-    """
+    """Function from a gpu to its bandwidth that goes best with its rate in a cohort (`misfit`), and whose it is."""
     fits = {beta: fit for beta in values if beta.roof.kind == "memory" and (fit := misfit(pi, beta)) is not None}
     ranked = [[(beta, values[beta]) for beta in fits if fits[beta] == fit] for fit in sorted(set(fits.values()))]
 
@@ -268,14 +241,7 @@ class RoofPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateSpread:
-    """
-    A rate over the gpus of a group.
-
-    Attributes:
-        values: in TFLOP/s.
-        slowest, slowest_gpu_id: the lowest of them.
-        bound: roof that limits the workload on most gpus.
-    """
+    """A rate over the gpus of a group in TFLOP/s, its slowest, and the roof that limits most of them."""
 
     values: Distribution
     slowest: float
@@ -304,12 +270,9 @@ class Tokens:
 
 def ridges_by_cohort(values: CohortValues, gpus: Mapping[int, str], only: Filter) -> dict[Cohort, list[RoofPair]]:
     """
-    Gpus of every cohort of rates that have both roofs.
+    Gpus (ids, by number) of every cohort of rates that have both roofs; `only` says which rates.
 
-    Args:
-        values: of a device's gpus, in the roofs that are placed on and in all judged bandwidths.
-        gpus: to place on: ids, by number.
-        only: rates to place on.
+    `values` has all judged bandwidths beside these rates.
     """
     found: dict[Cohort, list[RoofPair]] = defaultdict(list)
     for cohort, own in values.items():
@@ -342,15 +305,7 @@ def workload_spread(workload: Workload, gpus: Sequence[RoofPair]) -> RateSpread:
 
 
 def token_spread(t_star: Callable[[float], float | None], gpus: Sequence[RoofPair]) -> Tokens:
-    """
-    T* over a group's gpus.
-
-    T* grows with the ridge, so that its quantiles are T* at the quantiles of the ridge.
-
-    Args:
-        t_star: tokens from a ridge.
-        gpus: at least one.
-    """
+    """T* over a group of at least one gpu. It grows with the ridge: its quantiles are T* at those of the ridge."""
     ridges = distribution(gpu.ridge for gpu in gpus)
     return Tokens(
         typical=t_star(ridges.median),

@@ -6,6 +6,8 @@ A change here changes verdicts; it raises `RULE_VERSION`.
 
 from datetime import timedelta
 
+from fleetridge.judged import JUDGED_KERNEL
+
 # Written beside every stored verdict; a change of any rule or constant raises it.
 RULE_VERSION = 4
 
@@ -14,8 +16,7 @@ RULE_VERSION = 4
 FEWEST_PEERS = 4
 
 # A roof of an import may not say by which kernel it was measured; it is compared with its like only.
-JUDGED_KERNELS = {"compute": ("gemm_reference", None), "memory": ("read", None)}
-BEST_KERNEL = "gemm_best"
+JUDGED_KERNELS = {kind: (kernel, None) for kind, kernel in JUDGED_KERNEL.items()}
 
 
 # A sustained product may be limited by memory that was only measured in short bursts; streams draw too little power for

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import is_judged
@@ -62,12 +62,7 @@ class Mark:
         if as_of < self.made_at or (self.until is not None and as_of >= self.until):
             return False
         cluster = None if place.node is None else place.node.cluster
-        scope = (
-            (self.gpu_id, place.gpu_id),
-            (self.node, place.node),
-            (self.rack, place.rack),
-            (self.cluster, cluster),
-        )
+        scope = ((self.gpu_id, place.gpu_id), (self.node, place.node), (self.rack, place.rack), (self.cluster, cluster))
         asked = [(wanted, found) for wanted, found in scope if wanted is not None]
         return bool(asked) and all(wanted == found for wanted, found in asked)
 
@@ -98,32 +93,12 @@ def excuse_of(marks: Iterable[Mark], loss: float, gate: float) -> Mark | None:
     return next((mark for mark in marks if mark.excuses(loss, gate)), None)
 
 
-State = Literal[
-    "missing",
-    "unmeasured",
-    "stale",
-    "contended",
-    "implausible",
-    "outlier",
-    "drifted",
-    "suspect",
-    "insufficient_peers",
-    "ok",
-]
-
 # In the order in which the first that holds is the gpu's.
-STATES: tuple[State, ...] = (
-    "missing",
-    "unmeasured",
-    "stale",
-    "contended",
-    "implausible",
-    "outlier",
-    "drifted",
-    "suspect",
-    "insufficient_peers",
-    "ok",
-)
+State = Literal[
+    "missing", "unmeasured", "stale", "contended", "implausible", "outlier", "drifted", "suspect",
+    "insufficient_peers", "ok",
+]  # fmt: skip
+STATES: tuple[State, ...] = get_args(State)
 
 # Said where measurements are missing or of no use; what the runs say is kept beside them.
 UNUSABLE: tuple[State, ...] = ("missing", "unmeasured", "stale", "contended", "implausible")

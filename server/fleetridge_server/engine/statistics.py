@@ -13,17 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fleetridge_server.engine.rule import (
-    FLOOR_WHEN_UNKNOWN,
-    GPUS_FOR_NOISE,
-    HIGHEST_FLOOR,
-    LOWEST_FLOOR,
-    NOISE_FEWEST_UNEQUAL,
-    NOISE_MOST_MEDIANS,
-    NOISE_UNEQUAL_SHARE,
-    NOISES_PER_FLOOR,
-    RUNS_FOR_NOISE,
-)
+from fleetridge_server.engine import rule
 
 _HALF = 0.5
 _PERCENT = 100
@@ -71,12 +61,7 @@ def median(values: Iterable[float]) -> float:
 
 
 def distribution(values: Iterable[float]) -> Distribution:
-    """
-    Six figures of a group.
-
-    Raises:
-        ValueError: no values, or one that is not finite.
-    """
+    """Six figures of a group. Raises ValueError: no values, or one that is not finite."""
     ordered = _sorted_finite(values)
     return Distribution(
         n=len(ordered),
@@ -210,30 +195,30 @@ def scale_floor(runs_by_gpu: Iterable[Sequence[float]]) -> float:
     Args:
         runs_by_gpu: values of each gpu, newest first; gpus with fewer than three runs do not count.
     """
-    variances = [_relative_variance(runs) for runs in runs_by_gpu if len(runs) >= RUNS_FOR_NOISE]
-    if len(variances) < GPUS_FOR_NOISE:
-        return FLOOR_WHEN_UNKNOWN
-    most = NOISE_MOST_MEDIANS * _typical(variances)
+    variances = [_relative_variance(runs) for runs in runs_by_gpu if len(runs) >= rule.RUNS_FOR_NOISE]
+    if len(variances) < rule.GPUS_FOR_NOISE:
+        return rule.FLOOR_WHEN_UNKNOWN
+    most = rule.NOISE_MOST_MEDIANS * _typical(variances)
     total = math.fsum(min(variance, most) for variance in variances)
-    assumed = GPUS_FOR_NOISE * (FLOOR_WHEN_UNKNOWN / NOISES_PER_FLOOR) ** 2
-    noise = math.sqrt((total + assumed) / (len(variances) + GPUS_FOR_NOISE))
-    return min(HIGHEST_FLOOR, max(LOWEST_FLOOR, NOISES_PER_FLOOR * noise))
+    assumed = rule.GPUS_FOR_NOISE * (rule.FLOOR_WHEN_UNKNOWN / rule.NOISES_PER_FLOOR) ** 2
+    noise = math.sqrt((total + assumed) / (len(variances) + rule.GPUS_FOR_NOISE))
+    return min(rule.HIGHEST_FLOOR, max(rule.LOWEST_FLOOR, rule.NOISES_PER_FLOOR * noise))
 
 
 def _typical(variances: Sequence[float]) -> float:
     """Median variance, of the gpus whose runs differ where most have equal ones."""
     middle = median(variances)
     unequal = [variance for variance in variances if variance > 0]
-    if middle > 0 or len(unequal) < max(NOISE_FEWEST_UNEQUAL, NOISE_UNEQUAL_SHARE * len(variances)):
+    if middle > 0 or len(unequal) < max(rule.NOISE_FEWEST_UNEQUAL, rule.NOISE_UNEQUAL_SHARE * len(variances)):
         return middle
     return median(unequal)
 
 
 def _relative_variance(runs: Sequence[float]) -> float:
-    first, second, third = runs[:RUNS_FOR_NOISE]
-    mean = (first + second + third) / RUNS_FOR_NOISE
+    first, second, third = runs[: rule.RUNS_FOR_NOISE]
+    mean = (first + second + third) / rule.RUNS_FOR_NOISE
     squares = (first - mean) ** 2 + (second - mean) ** 2 + (third - mean) ** 2
-    return squares / (RUNS_FOR_NOISE - 1) / mean**2
+    return squares / (rule.RUNS_FOR_NOISE - 1) / mean**2
 
 
 # Relative change at which the continued fraction has settled: a few units in the last place of a double.

@@ -66,12 +66,7 @@ class EpochChange(NamedTuple):
 
 
 def paired_effect(pairs: Sequence[tuple[float, float]]) -> PairedEffect:
-    """
-    Effect from values before and after, above 0, of at least one gpu.
-
-    Raises:
-        ValueError: no pairs.
-    """
+    """Effect from values before and after, above 0, of at least one gpu. Raises ValueError: no pairs."""
     if not pairs:
         raise ValueError("no pairs: ask for an effect where at least one gpu was measured before and after")
     logs = sorted(math.log(after / before) for before, after in pairs)
@@ -89,12 +84,7 @@ def paired_effect(pairs: Sequence[tuple[float, float]]) -> PairedEffect:
 
 
 def epoch_effects(histories: Mapping[str, Sequence[DriftSample]]) -> dict[EpochChange, PairedEffect]:
-    """
-    Effects of the newest change of each factor that at least four gpus met, in one roof.
-
-    Args:
-        histories: looks of each gpu, oldest first.
-    """
+    """Effects of the newest change of each factor that at least four gpus met, in one roof; looks are oldest first."""
     pairs: dict[EpochChange, list[tuple[float, float]]] = defaultdict(list)
     for looks in histories.values():
         for change, pair in _changes(looks):
@@ -192,11 +182,8 @@ def floors(histories: Mapping[str, Sequence[JudgedReport]], as_of: datetime) -> 
 
 def gpu_drifts(reports: Sequence[JudgedReport], cohort_floors: Mapping[Cohort, float]) -> dict[RoofKey, Drift]:
     """
-    Drift of one gpu in each of its judged roofs.
-
-    Args:
-        reports: of the gpu, newest first, as many as there are.
-        cohort_floors: of its cohorts; 1 % where none is given.
+    Drift of one gpu in each of its judged roofs, from all its reports, newest first; floors are 1 % where none is
+    given.
     """
     found: dict[RoofKey, Drift] = {}
     for roof, runs in runs_by_roof(reports).items():
@@ -225,11 +212,9 @@ class Difference(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FactorGroup:
     """
-    Gpus of a cohort at one level.
+    Gpus of a cohort at one level, and the difference from the reference group.
 
-    Attributes:
-        values: their distribution.
-        difference: from the reference group; None for that itself, and where one of the two has fewer than four gpus.
+    None for that itself, and where one of the two has fewer than four gpus.
     """
 
     level: str
@@ -246,12 +231,7 @@ class GroupedCohort:
 
 
 def grouped_cohorts(values: Iterable[tuple[Cohort, float, str]]) -> list[GroupedCohort]:
-    """
-    Judged cohorts with their groups, in no order.
-
-    Args:
-        values: of the gpus of one device, in judged cohorts, each with its level.
-    """
+    """Judged cohorts with their groups, in no order."""
     members: dict[Cohort, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cohort, value, level in values:
         members[cohort][level].append(value)

@@ -19,16 +19,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fleetridge.report import RoofKey
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort, is_judged
 from fleetridge_server.engine.evidence import Factors, JudgedReport, RoofReading, with_conflicts
-from fleetridge_server.engine.rule import (
-    FEWEST_PEERS,
-    LINK_LEVELS,
-    MEASUREMENT_WINDOW,
-    NEWEST_REPORTS,
-    REMEMBERED_REPORTS,
-    SMALLEST_UPGRADE_EFFECT,
-)
 from fleetridge_server.engine.statistics import median
 
 SettingValue = str | float | bool | None
@@ -105,16 +98,16 @@ def _ratio(runs: Sequence[PastRun], boundaries: Sequence[_Boundary], place: int)
     cut = boundaries[place].position
     first = boundaries[place - 1].position if place else 0
     end = boundaries[place + 1].position if place + 1 < len(boundaries) else len(runs)
-    after = runs[max(first, cut - NEWEST_REPORTS) : cut]
-    before = runs[cut : min(end, cut + NEWEST_REPORTS)]
+    after = runs[max(first, cut - rule.NEWEST_REPORTS) : cut]
+    before = runs[cut : min(end, cut + rule.NEWEST_REPORTS)]
     return median(run.value for run in after) / median(run.value for run in before)
 
 
 def _effect(ratios: Sequence[float]) -> float:
-    if len(ratios) < FEWEST_PEERS:
+    if len(ratios) < rule.FEWEST_PEERS:
         return 1.0
     effect = median(ratios)
-    return effect if abs(effect - 1) >= SMALLEST_UPGRADE_EFFECT else 1.0
+    return effect if abs(effect - 1) >= rule.SMALLEST_UPGRADE_EFFECT else 1.0
 
 
 def _factors(
@@ -187,7 +180,7 @@ def by_gpu(reports: Iterable[JudgedReport], as_of: datetime) -> dict[str, list[J
 
 def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: datetime) -> dict[Cohort, list[Member]]:
     """Members of every cohort, in the order of their ids."""
-    window_from = as_of - MEASUREMENT_WINDOW
+    window_from = as_of - rule.MEASUREMENT_WINDOW
     cohorts: dict[Cohort, list[Member]] = {}
     # Most gpus of a cohort share the very conditions: to find it by these takes a quarter of the time.
     found: dict[tuple[RoofKey, int], tuple[Cohort, list[Member]]] = {}
@@ -233,7 +226,7 @@ def _with_factors(member: Member, factors: Sequence[float]) -> Member:
 
 
 def _value(runs: Sequence[Run]) -> float:
-    return middle_of_few(values_of(runs[:NEWEST_REPORTS]))
+    return middle_of_few(values_of(runs[: rule.NEWEST_REPORTS]))
 
 
 def values_of(runs: Sequence[Run]) -> list[float]:
@@ -243,7 +236,7 @@ def values_of(runs: Sequence[Run]) -> list[float]:
 
 def is_link(roof: RoofKey) -> bool:
     """Whether a roof is that of a link."""
-    return roof.level in LINK_LEVELS
+    return roof.level in rule.LINK_LEVELS
 
 
 def middle_of_few(values: list[float]) -> float:
@@ -270,7 +263,7 @@ def _runs_by_roof(reports: Sequence[JudgedReport], window_from: datetime) -> lis
                 continue
             runs = own.get(roof)
             if runs is not None:
-                if len(runs) < REMEMBERED_REPORTS and _joins(runs[0].report, report, window_from):
+                if len(runs) < rule.REMEMBERED_REPORTS and _joins(runs[0].report, report, window_from):
                     runs.append(Run(report, reading))
             elif _is_compared(roof):
                 runs = own[roof] = [Run(report, reading)]

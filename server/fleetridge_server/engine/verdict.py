@@ -15,20 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.limits import JudgedCohort, Limits, judged_cohort
-from fleetridge_server.engine.rule import (
-    CLEAR_PART,
-    CLEAR_RUNS,
-    CONFIRMATIONS,
-    CONFIRMATIONS_APART,
-    FALSE_DISCOVERIES,
-    FEWEST_FOR_OUTLIER,
-    LOSS_AT_ONCE,
-    NEWEST_REPORTS,
-    REMEMBERED_REPORTS,
-)
 from fleetridge_server.engine.values import Member, Run, is_link, middle_of_few, values_of
 
 
@@ -49,13 +39,13 @@ def q_values(probabilities: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def largest_significant(probabilities: Sequence[float], rate: float = FALSE_DISCOVERIES) -> float:
+def largest_significant(probabilities: Sequence[float]) -> float:
     """
-    Largest p that is believed among these: one has q at most `rate` exactly where it does not exceed this.
+    Largest p that is believed among these: one has q at most FALSE_DISCOVERIES exactly where it does not exceed this.
 
-    At least rate/N, which is small enough for any one of N whatever the others are; 0 of none.
+    At least FALSE_DISCOVERIES/N, which is small enough for any one of N whatever the others are; 0 of none.
     """
-    count = len(probabilities)
+    count, rate = len(probabilities), rule.FALSE_DISCOVERIES
     believed = rate / count if count else 0.0
     for rank, probability in enumerate(sorted(probabilities), start=1):
         if probability <= rate * rank / count:
@@ -109,7 +99,7 @@ def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: 
         return _NOTHING
     beyond = [limits.is_beyond(value) for value in values]
     level = _replayed(runs, (limits, *earlier), believed_p)
-    intermittent = sum(beyond) >= CONFIRMATIONS and _is_broken(values, beyond, limits)
+    intermittent = sum(beyond) >= rule.CONFIRMATIONS and _is_broken(values, beyond, limits)
     if level is AccusationLevel.CLEAR and _comes_and_goes(values, beyond, limits):
         level = AccusationLevel.SUSPECT
     return Accusation(level, retest=beyond[0] and level is AccusationLevel.CLEAR, intermittent=intermittent)
@@ -118,9 +108,9 @@ def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: 
 def _replayed(runs: Sequence[Run], all_limits: Sequence[Limits], believed_p: float) -> AccusationLevel:
     level = AccusationLevel.CLEAR
     # Where older runs are forgotten, the oldest known one was not alone.
-    fewest = NEWEST_REPORTS if len(runs) == REMEMBERED_REPORTS else 1
+    fewest = rule.NEWEST_REPORTS if len(runs) == rule.REMEMBERED_REPORTS else 1
     for oldest_left in range(len(runs) - fewest, -1, -1):
-        recent = runs[oldest_left : oldest_left + NEWEST_REPORTS]
+        recent = runs[oldest_left : oldest_left + rule.NEWEST_REPORTS]
         limits = all_limits[min(oldest_left, len(all_limits) - 1)]
         if _is_cleared(recent, limits):
             level = AccusationLevel.CLEAR
@@ -132,8 +122,8 @@ def _replayed(runs: Sequence[Run], all_limits: Sequence[Limits], believed_p: flo
 def _accused(recent: Sequence[Run], limits: Limits, believed_p: float) -> AccusationLevel:
     """What the newest (at most three) runs accuse a gpu of by themselves."""
     newest = recent[0]
-    may_be_outlier = limits.n >= FEWEST_FOR_OUTLIER
-    if limits.loss(newest.value) >= LOSS_AT_ONCE and newest.reading.converged and limits.is_beyond(newest.value):
+    may_be_outlier = limits.n >= rule.FEWEST_FOR_OUTLIER
+    if limits.loss(newest.value) >= rule.LOSS_AT_ONCE and newest.reading.converged and limits.is_beyond(newest.value):
         return AccusationLevel.OUTLIER if may_be_outlier else AccusationLevel.SUSPECT
     witnesses = [run for run in recent if limits.is_beyond(run.value)]
     value = middle_of_few([run.value for run in recent])
@@ -142,17 +132,19 @@ def _accused(recent: Sequence[Run], limits: Limits, believed_p: float) -> Accusa
     if witnesses == [recent[0]] and len(recent) > 1:
         return AccusationLevel.CLEAR
     apart = witnesses[0].report.ordered_at - witnesses[-1].report.ordered_at
-    confirmed = len(witnesses) >= CONFIRMATIONS and apart >= CONFIRMATIONS_APART and limits.p(value) <= believed_p
+    confirmed = (
+        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and limits.p(value) <= believed_p
+    )
     return AccusationLevel.OUTLIER if confirmed and may_be_outlier else AccusationLevel.SUSPECT
 
 
 def _is_cleared(recent: Sequence[Run], limits: Limits) -> bool:
-    newest = recent[:CLEAR_RUNS]
-    return len(newest) == CLEAR_RUNS and all(_is_clearly_inside(run.value, limits) for run in newest)
+    newest = recent[: rule.CLEAR_RUNS]
+    return len(newest) == rule.CLEAR_RUNS and all(_is_clearly_inside(run.value, limits) for run in newest)
 
 
 def _is_clearly_inside(value: float, limits: Limits) -> bool:
-    return limits.loss(value) < CLEAR_PART * limits.limit
+    return limits.loss(value) < rule.CLEAR_PART * limits.limit
 
 
 def _is_broken(values: Sequence[float], beyond: Sequence[bool], limits: Limits) -> bool:
@@ -171,12 +163,12 @@ def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], limits: Lim
     episodes = 0
     is_down = False
     for value, is_beyond in zip(values, beyond, strict=True):
-        if is_beyond and limits.loss(value) >= LOSS_AT_ONCE:
+        if is_beyond and limits.loss(value) >= rule.LOSS_AT_ONCE:
             episodes += not is_down
             is_down = True
         elif _is_clearly_inside(value, limits):
             is_down = False
-    return episodes >= CONFIRMATIONS
+    return episodes >= rule.CONFIRMATIONS
 
 
 @fast_dataclass

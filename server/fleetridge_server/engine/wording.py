@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from fleetridge.dtypes import DTYPES
+from fleetridge.judged import JUDGED_KERNEL, JUDGED_LEVEL
 from fleetridge.quantities import signed_percent, significant
 
 RateName = Literal["pi", "beta"]
 
-# By which the judged roofs are measured (`cohort.is_judged`); their name goes without saying.
-_JUDGED_KERNELS = ("gemm_reference", "read", None)
+# By which the judged roofs are measured; their name goes without saying.
+_JUDGED_KERNELS = (*JUDGED_KERNEL.values(), None)
 
 
 class NamedRoof(Protocol):
@@ -39,6 +40,11 @@ class NamedRoof(Protocol):
     def kernel(self) -> str | None: ...  # noqa: D102 # said above
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 gpu", "8 gpus"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def rate_of(kind: str) -> RateName:
     """Pi for arithmetic, beta for memory."""
     return "pi" if kind == "compute" else "beta"
@@ -46,10 +52,10 @@ def rate_of(kind: str) -> RateName:
 
 def roof_words(roof: NamedRoof) -> str:
     """A roof in words; one that is not judged by its kernel and level, "pcie h2d uint8"."""
-    if roof.level == "device" and roof.kernel in _JUDGED_KERNELS:
+    if roof.level == JUDGED_LEVEL and roof.kernel in _JUDGED_KERNELS:
         what: str = rate_of(roof.kind)
     else:
-        level = "" if roof.level == "device" else f"{roof.level} "
+        level = "" if roof.level == JUDGED_LEVEL else f"{roof.level} "
         what = f"{level}{roof.kernel or roof.kind}"
     return f"{what} {variant(roof.dtype, roof.regime, roof.out_dtype, fast_accumulation=roof.fast_accumulation)}"
 
@@ -85,11 +91,6 @@ _ABBREVIATIONS = {"sw": "SW", "hw": "HW"}
 # Values of settings are kept without their unit.
 _UNITS = {"power_limit_w": "W"}
 _UNKNOWN = "unknown"
-
-
-def gpu_count(number: int) -> str:
-    """A number of gpus: "1 gpu", "8 gpus"."""
-    return "1 gpu" if number == 1 else f"{number} gpus"
 
 
 def reading_words(name: str) -> str:

@@ -88,13 +88,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """
-    Evaluates devices of one database.
-
-    Attributes:
-        schedule: how often each gpu should be measured; None where nobody said.
-        now: the clock.
-    """
+    """Evaluates devices of one database; `schedule` says how often each gpu should be measured, if anybody said."""
 
     database: Database
     schedule: timedelta | None = None

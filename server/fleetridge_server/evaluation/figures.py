@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from fleetridge.report import RoofKey
 from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.engine.cohort import Cohort, cohort_order, is_judged
 from fleetridge_server.engine.evaluation import Evaluation
@@ -18,8 +17,14 @@ from fleetridge_server.engine.ridge import Filter, best_betas, too_few
 from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.statistics import Distribution, distribution, distribution_of, percentiles
 from fleetridge_server.fleet.locations import ClusterGpus
-from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures
-from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge, published_beta_gbps, published_roofs
+from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures, cohort_of
+from fleetridge_server.verdicts.roof_shapes import (
+    FleetBandwidth,
+    FleetRidge,
+    published_beta_gbps,
+    published_roofs,
+    shape_of,
+)
 from fleetridge_server.verdicts.sentence import roof_name, unit_of
 
 _Gpu = TypeVar("_Gpu", bound=Hashable)
@@ -30,14 +35,9 @@ def evaluated_figures(
     evaluation: Evaluation, device_name: str, there: Sequence[ClusterGpus] | None = None
 ) -> FleetFigures:
     """
-    The figures that an evaluation stores.
+    The figures that an evaluation stores; those by cluster where it is known which gpus are there now.
 
     A cohort that nobody was measured in lately is described by the values that there are.
-
-    Args:
-        evaluation: of the device.
-        device_name: canonical, by which published peaks are found.
-        there: where its gpus are now; None for an evaluation of the past.
     """
     cohorts = {cohort: evaluation.cohorts[cohort] for cohort in evaluation.cohorts if is_judged(cohort.roof)}
     counted = {
@@ -78,11 +78,7 @@ def filtered_figures(figures: FleetFigures, only: Filter) -> _Fleet:
 
 def peers_of(figures: FleetFigures) -> dict[Cohort, Distribution]:
     """What a gpu is compared with in each cohort."""
-    return {Cohort(_roof_key(own), own.conditions): own.peers for own in figures.cohorts}
-
-
-def _roof_key(own: CohortFigures) -> RoofKey:
-    return RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
+    return {cohort_of(own): own.peers for own in figures.cohorts}
 
 
 def _pairs(
@@ -123,12 +119,9 @@ def _fleet_ridge(
     fitting = [(own, beta) for own, beta in pairs if beta is not None]
     beta = _distribution_or_none([beta for _, beta in fitting])
     published = published_roofs(device_name, cohort.roof.dtype, cohort.conditions)
-    return FleetRidge(
-        dtype=cohort.roof.dtype,
-        out_dtype=cohort.roof.out_dtype,
-        fast_accumulation=cohort.roof.fast_accumulation,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
+    return shape_of(
+        FleetRidge,
+        cohort.roof,
         conditions=cohort.conditions,
         peers=pi.n,
         note=too_few(pi.n),
@@ -143,10 +136,9 @@ def _fleet_ridge(
 
 def _fleet_bandwidth(cohort: Cohort, beta: Distribution, device_name: str) -> FleetBandwidth:
     published = published_beta_gbps(device_name, cohort.conditions)
-    return FleetBandwidth(
-        dtype=cohort.roof.dtype,
-        regime=cohort.roof.regime,
-        kernel=cohort.roof.kernel,
+    return shape_of(
+        FleetBandwidth,
+        cohort.roof,
         conditions=cohort.conditions,
         peers=beta.n,
         note=too_few(beta.n),

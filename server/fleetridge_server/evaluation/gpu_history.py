@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import starmap
 from operator import attrgetter
@@ -23,19 +23,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from fleetridge.report import RoofKey
+from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_epoch, drift_of_epoch, drift_samples
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.rule import FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR, NEWEST_REPORTS, REMEMBERED_REPORTS
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
+from fleetridge_server.verdicts.fleet_order import EPOCH, microseconds
 
 # Drift is worked out beside both, since the scale of the cohort is known only when all gpus are looked at: the usual
 # floor, at which a healthy gpu gives no alarm in a hundred runs, and the largest, for fleets noisier than that.
-DRIFT_FLOORS = (FLOOR_WHEN_UNKNOWN, HIGHEST_FLOOR)
-
-# Two failed attempts in a row leave a gpu unmeasured.
-_FAILURES_THAT_COUNT = 2
+DRIFT_FLOORS = (rule.FLOOR_WHEN_UNKNOWN, rule.HIGHEST_FLOOR)
 
 
 @fast_dataclass
@@ -43,10 +41,8 @@ class GpuHistory:
     """
     One gpu's past, as far as verdicts need it.
 
-    Attributes:
-        reports: newest first: all that `evaluate` would look at among all reports of the gpu.
-        drifts: by roof, beside each of DRIFT_FLOORS.
-        steps: looks around the newest change of epoch, by roof, oldest first; none where nothing changed.
+    Newest first all reports that `evaluate` would look at, drifts by roof beside each of DRIFT_FLOORS, and by roof the
+    looks around the newest change of epoch, oldest first.
     """
 
     reports: tuple[JudgedReport, ...]
@@ -99,7 +95,7 @@ def _drifts(history: GpuHistory, floors: Mapping[Cohort, float]) -> dict[RoofKey
 def _around_change(looks: Sequence[DriftSample], since: int) -> tuple[DriftSample, ...]:
     """Looks next to the newest change of epoch, `since` which there were some, as many as its effect is made from."""
     cut = len(looks) - since
-    return tuple(looks[max(0, cut - NEWEST_REPORTS) : cut + NEWEST_REPORTS]) if cut else ()
+    return tuple(looks[max(0, cut - rule.NEWEST_REPORTS) : cut + rule.NEWEST_REPORTS]) if cut else ()
 
 
 def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
@@ -109,8 +105,8 @@ def _kept(reports: Sequence[JudgedReport]) -> list[JudgedReport]:
 
 
 def _states_kept(reports: Sequence[JudgedReport]) -> set[str]:
-    """Those that say where a gpu is, and whether it is measured: the newest of each kind."""
-    tried = [report for report in reports if report.outcome != "skipped"][:_FAILURES_THAT_COUNT]
+    """Those that tell where a gpu is, and whether it is measured: the newest of each kind."""
+    tried = [report for report in reports if report.outcome != "skipped"][: rule.FAILURES_IN_A_ROW]
     kinds: tuple[Callable[[JudgedReport], bool], ...] = (
         lambda _report: True,
         lambda report: report.is_measured,
@@ -138,7 +134,7 @@ def _runs_kept(reports: Sequence[JudgedReport]) -> set[str]:
                 continue
             key = report.conditions.method, roof
             conditions, count = counted.get(key, (report.conditions, 0))
-            if count < REMEMBERED_REPORTS and conditions == report.conditions:
+            if count < rule.REMEMBERED_REPORTS and conditions == report.conditions:
                 counted[key] = conditions, count + 1
                 kept.add(report.report_id)
     return kept
@@ -147,8 +143,6 @@ def _runs_kept(reports: Sequence[JudgedReport]) -> set[str]:
 # Raised with every change of what is kept or how; texts of another format are made anew.
 FORMAT = 3
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 
 _DRIFT = tuple(Drift.__dataclass_fields__)
 _TIMES_OF_DRIFT = tuple(_DRIFT.index(name) for name in ("onset", "first"))
@@ -188,7 +182,7 @@ def packed_history(history: GpuHistory) -> str:
     reports = [_packed_report(report, _place(settings, _setting_of(report))) for report in history.reports]
     drifts = [[[_place(roofs, roof), _packed_drift(own)] for roof, own in part.items()] for part in history.drifts]
     steps = [
-        [_place(roofs, roof), [[_packed_time(look.at), look.value, _place(epochs, look.epoch)] for look in own]]
+        [_place(roofs, roof), [[microseconds(look.at), look.value, _place(epochs, look.epoch)] for look in own]]
         for roof, own in history.steps.items()
     ]
     common = [
@@ -282,7 +276,7 @@ def _place(places: dict[Any, int], value: Any) -> int:  # noqa: ANN401 # whateve
 def _packed_report(report: JudgedReport, setting: int) -> list[Any]:
     return [
         report.report_id,
-        _packed_time(report.ordered_at),
+        microseconds(report.ordered_at),
         setting,
         report.node,
         report.rack,
@@ -294,7 +288,7 @@ def _packed_report(report: JudgedReport, setting: int) -> list[Any]:
 def _packed_drift(drift: Drift) -> list[Any]:
     row = list(_drift_of(drift))
     for place in _TIMES_OF_DRIFT:
-        row[place] = None if row[place] is None else _packed_time(row[place])
+        row[place] = None if row[place] is None else microseconds(row[place])
     return row
 
 
@@ -304,9 +298,5 @@ def _drift(row: list[Any]) -> Drift:
     return Drift(*row)
 
 
-def _packed_time(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _time(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+def _time(since_epoch_us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=since_epoch_us)

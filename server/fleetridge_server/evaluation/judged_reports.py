@@ -34,6 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.types import NullType
 
+from fleetridge.judged import JUDGED_KERNEL, JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge.report.identity import RunKind
 from fleetridge_server.db.column_types import UtcDateTime
@@ -42,12 +43,10 @@ from fleetridge_server.db.tables import Gpu, Node, Report, Roof, is_trusted
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.drift import Epoch
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading, with_conflicts
-from fleetridge_server.engine.rule import BASELINE_RUNS, MOST_RUNS
+from fleetridge_server.engine.rule import BASELINE_RUNS, LINK_LEVELS, MOST_RUNS
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.fleet.reports import CONDITION_COLUMNS, ROOF_COLUMNS
 
-_LINKS = ("pcie", "nvlink")
-_COMPARED_KERNELS = ("gemm_reference", "read")
 BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
 
 _OF_REPORT = (
@@ -91,8 +90,8 @@ def evidence_of(reports: Select[Any]) -> Evidence:
     """
     wanted = reports.subquery()
     compared = or_(
-        Roof.level.in_(_LINKS),
-        and_(Roof.level == "device", or_(Roof.kernel.is_(None), Roof.kernel.in_(_COMPARED_KERNELS))),
+        Roof.level.in_(LINK_LEVELS),
+        and_(Roof.level == JUDGED_LEVEL, or_(Roof.kernel.is_(None), Roof.kernel.in_(JUDGED_KERNEL.values()))),
     )
     columns = (getattr(Report, name) for name in (*_OF_REPORT, *CONDITION_COLUMNS, *Factors._fields))
     return Evidence(

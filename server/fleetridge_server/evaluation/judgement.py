@@ -15,7 +15,7 @@ from functools import cached_property
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from fleetridge.peaks import published_beta, published_pi
+from fleetridge.judged import JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.db.tables import Device, Gpu
 from fleetridge_server.engine.cohort import Cohort, Span
@@ -24,6 +24,7 @@ from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.explanation import Explanation, explanations
 from fleetridge_server.engine.groups import level_name
+from fleetridge_server.engine.plausibility import published_peak
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.engine.state import Mark
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, floors
@@ -102,12 +103,7 @@ class Judgement:
         return (self.recorder.record(gpu_id) for gpu_id in sorted(self.evaluation.states))
 
     def order(self, losses: Mapping[str, float | None]) -> FleetOrder:
-        """
-        The gpus that ever reported, worst first.
-
-        Args:
-            losses: largest of each gpu, as its record says.
-        """
+        """The gpus that ever reported, worst first, by the largest loss that the record of each says."""
         newest = self._newest_runs()
         return fleet_order(
             (
@@ -201,12 +197,8 @@ def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[
 
 
 def _published(name: str, roofs: Iterable[RoofKey]) -> dict[RoofKey, float]:
-    peaks = {
-        roof: published_pi(name, roof.dtype) if roof.kind == "compute" else published_beta(name)
-        for roof in roofs
-        if roof.level == "device"
-    }
-    return {roof: peak.value for roof, peak in peaks.items() if peak is not None}
+    peaks = {roof: published_peak(roof.kind, roof.dtype, name) for roof in roofs if roof.level == JUDGED_LEVEL}
+    return {roof: peak for roof, peak in peaks.items() if peak is not None}
 
 
 # A second or two of work; for larger fleets somebody is asked to have it done once and stored.
@@ -215,7 +207,7 @@ MOST_GPUS_AT_ONCE = 5000
 
 def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bool) -> EvaluationRef | None:
     """
-    The evaluation that answers for a time.
+    The evaluation that answers for a time; for now (not `explicit`) only a stored one.
 
     A stored one of which everything is kept; else, of a fleet that is small enough, one that is made for the answer;
     else a stored one of which figures, order and states are kept; None where there is none.

@@ -45,7 +45,7 @@ def due_gpus(session: Session, device_group: DeviceGroup) -> list[int]:
 
 def refresh_histories(session: Session, device_group: DeviceGroup, gpu_rows: Sequence[int]) -> int:
     """
-    Bring the histories of some gpus up to date, in a transaction of the caller's; how many were.
+    Bring the histories of at most GPUS_AT_ONCE gpus up to date, in a transaction of the caller's; how many were.
 
     Args:
         session: to write in.

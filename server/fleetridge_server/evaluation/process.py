@@ -7,7 +7,6 @@ first evaluation and is replaced when it is lost. It ends by itself when it has 
 
 from __future__ import annotations
 
-import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,17 +26,10 @@ _PROGRAM = own_program("fleetridge_server.evaluation.worker_process")
 # How often it is looked, at the end of a server, whether the evaluation in hand was given up.
 _LOOK_S = 0.05
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """
-    What the process has to know first.
-
-    Attributes:
-        measured_every: how often each gpu should be measured; None where nobody says.
-    """
+    """What the process has to know first."""
 
     database_url: str
     data_file: DataFile | None
@@ -45,40 +37,12 @@ class Start:
     is_logged_as_json: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationReply:
-    """An evaluation was stored."""
-
-    took_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded:
-    """Somebody else evaluated meanwhile; why, in words."""
-
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class Troubled:
-    """The database could not be used just now; why, in words."""
-
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class Broke:
-    """The device could not be evaluated, by a fault of our own; its traceback."""
-
-    traceback: str
-
-
-Answer: TypeAlias = EvaluationReply | Superseded | Troubled | Broke
-"""What came of an evaluation: what travels back from the process."""
-
-
 class EvaluationError(RuntimeError):
     """A device could not be evaluated; the message says what came in between."""
+
+
+Reply: TypeAlias = float | SupersededError | ToldTroubleError | EvaluationError
+"""What travels back from the process: the seconds that an evaluation took, or why there is none."""
 
 
 class BrokenOffError(RuntimeError):
@@ -87,14 +51,7 @@ class BrokenOffError(RuntimeError):
 
 @final
 class EvaluationProcess:
-    """
-    Has devices evaluated by a process of its own, one after the other.
-
-    Args:
-        database_url: of what is evaluated.
-        database: the same, as this process has it open.
-        measured_every: how often each gpu should be measured; None where nobody says.
-    """
+    """Has devices evaluated by a process of its own, one after the other."""
 
     def __init__(self, database_url: str, database: Database, measured_every: timedelta | None) -> None:
         self._start = Start(database_url, database.data_file, measured_every, is_logged_as_json())
@@ -121,15 +78,11 @@ class EvaluationProcess:
         """
         with self._evaluating:
             self._in_hand = device_group
-            answer = self._asked(device_group)
+            reply = self._asked(device_group)
             self._in_hand = None
-        if isinstance(answer, Superseded):
-            raise SupersededError(answer.problem)
-        if isinstance(answer, Troubled):
-            raise ToldTroubleError(answer.problem)
-        if isinstance(answer, Broke):
-            raise EvaluationError(f"in the process that evaluates:\n{answer.traceback}")
-        return answer.took_s
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def close(self) -> None:
         """End the process, and break off what it has in hand; that is due again."""
@@ -148,15 +101,15 @@ class EvaluationProcess:
         finally:
             self._evaluating.release()
 
-    def _asked(self, device_group: DeviceGroup) -> Answer:
-        """The process's answer; one that ended by itself, before it was asked, is replaced."""
+    def _asked(self, device_group: DeviceGroup) -> Reply:
+        """The process's reply; one that ended by itself, before it was asked, is replaced."""
         was_there = self._running is not None
         try:
             if self._is_closed:
                 raise BrokenOffError
             self._running = self._running or start_child(_PROGRAM, self._start)
             self._running.connection.send(device_group)
-            answer: Answer = self._running.connection.recv()
+            reply: Reply = self._running.connection.recv()
         except (EOFError, OSError) as error:
             code = self._let_go()
             if was_there and code == 0:
@@ -169,7 +122,7 @@ class EvaluationProcess:
             raise EvaluationError(
                 f"the process that evaluates is lost: {how}; the next evaluation starts it"
             ) from error
-        return answer
+        return reply
 
     def _let_go(self) -> int | None:
         """Exit code of the process, which is not used any more; None where there is none."""

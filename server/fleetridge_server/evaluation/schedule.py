@@ -63,12 +63,9 @@ def starts_at(
     due: EvaluationDue | None, last: LastEvaluation | None, every: timedelta = EVALUATE_EVERY
 ) -> datetime | None:
     """
-    When a device is to be evaluated next; None where neither a report nor an evaluation speaks of it.
+    When a device is to be evaluated next, `every` being the longest time between two evaluations.
 
-    Args:
-        due: what arrived since.
-        last: the evaluation before.
-        every: the longest time between two.
+    None where neither a report nor an evaluation speaks of it.
     """
     reasons: list[datetime] = []
     if due is not None:

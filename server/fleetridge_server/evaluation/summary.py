@@ -32,7 +32,7 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     UpgradeShown,
     WithoutWorstShown,
 )
-from fleetridge_server.verdicts.roof_shapes import RoofName
+from fleetridge_server.verdicts.roof_shapes import RoofName, shape_of
 from fleetridge_server.verdicts.sentence import band, facts_shown, level_names, roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 
@@ -49,13 +49,7 @@ class JobGpu(NamedTuple):
 
 @fast_dataclass
 class Job:
-    """
-    A synchronous job over a group of gpus in one roof.
-
-    Attributes:
-        scope: what the gpus are all of; `cluster` and `name` of the rack or node.
-        workers: its gpus, at least one.
-    """
+    """A synchronous job over a group of gpus, at least one, in one roof; `scope` is what they are all of."""
 
     scope: Literal["device", "rack", "node"]
     cluster: str | None
@@ -76,13 +70,9 @@ def straggler(job: Job) -> StragglerShown:
     """Cost of one job's slowest gpu."""
     cost = straggler_cost([worker.value for worker in job.workers])
     slowest = min(job.workers, key=lambda worker: (worker.value, worker.gpu_id))
-    return StragglerShown(
-        scope=job.scope,
-        cluster=job.cluster,
-        name=job.name,
-        roof=job.roof,
-        unit=job.unit,
-        conditions=job.conditions,
+    return shape_of(
+        StragglerShown,
+        job,
         n=cost.n,
         slowest=cost.slowest,
         slowest_gpu_id=slowest.gpu_id,
@@ -116,13 +106,7 @@ MOST_NAMED = 100
 def slow_places(
     places: Sequence[SlowTogether], explained: Mapping[str, Sequence[Explanation]]
 ) -> tuple[SlowPlace, ...]:
-    """
-    Places in each roof in which they are slow.
-
-    Args:
-        places: worst first.
-        explained: reasons of all accused gpus, by id.
-    """
+    """Places (worst first) in each roof in which they are slow, with the reasons of all accused gpus, by id."""
     causes = shared_causes(explained)
     roofs: dict[NodeName | RackName, list[RoofName]] = defaultdict(list)
     for slow in places:
@@ -172,15 +156,7 @@ def evaluation_body(
     explained: _Explained | None = None,
     figures: FleetFigures | None = None,
 ) -> EvaluationBody:
-    """
-    What an evaluation says of the device, its cohorts, nodes and racks.
-
-    Args:
-        evaluation: of the device.
-        upgrades: with which it was made (`Fleet.upgrades`).
-        explained: `explanation.explanations` of it.
-        figures: `figures.evaluated_figures` of it.
-    """
+    """What an evaluation says of the device, its cohorts, nodes and racks."""
     counts = Counter(state.state for state in evaluation.states.values())
     verdicts = [verdict for own in evaluation.verdicts.values() for verdict in own]
     there = [

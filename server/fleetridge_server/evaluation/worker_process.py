@@ -20,9 +20,9 @@ from pathlib import Path
 
 from fleetridge_server.background import stand_back
 from fleetridge_server.db.database import open_database
-from fleetridge_server.db.troubles import trouble
+from fleetridge_server.db.troubles import ToldTroubleError, trouble
 from fleetridge_server.evaluation.evaluator import Evaluator
-from fleetridge_server.evaluation.process import Answer, Broke, EvaluationReply, Start, Superseded, Troubled
+from fleetridge_server.evaluation.process import EvaluationError, Reply, Start
 from fleetridge_server.telemetry.logs import logs_to
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import DeviceGroup
@@ -55,7 +55,7 @@ def _work(connection: Connection, start: Start) -> None:
         evaluator = Evaluator(database, start.measured_every)
         is_first = True
         while is_first or not _is_large():
-            connection.send(_answer(evaluator, asked.get(timeout=_IDLE_S)))
+            connection.send(_reply(evaluator, asked.get(timeout=_IDLE_S)))
             is_first = False
 
 
@@ -68,16 +68,18 @@ def _listen(connection: Connection, asked: queue.SimpleQueue[DeviceGroup]) -> No
         os._exit(0)
 
 
-def _answer(evaluator: Evaluator, device_group: DeviceGroup) -> Answer:
+def _reply(evaluator: Evaluator, device_group: DeviceGroup) -> Reply:
     began_s = time.perf_counter()
     try:
         evaluator.evaluate_now(device_group)
     except SupersededError as error:
-        return Superseded(str(error))
-    except Exception as error:  # noqa: BLE001 # reported to whoever asked, whatever it is
+        return error
+    except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is
         told = trouble(error)
-        return Broke(traceback.format_exc()) if told is None else Troubled(told)
-    return EvaluationReply(time.perf_counter() - began_s)
+        if told is not None:
+            return ToldTroubleError(told)
+        return EvaluationError(f"in the process that evaluates:\n{traceback.format_exc()}")
+    return time.perf_counter() - began_s
 
 
 def _is_large() -> bool:

@@ -20,8 +20,8 @@ from fleetridge_server.verdicts.stored import EvaluationRef, verdict_counts
 
 
 @dataclass(frozen=True, slots=True)
-class Unmeasured:
-    """A gpu and when it was last measured without disturbance; None where it never was."""
+class LongUnmeasured:
+    """A gpu that was not measured for long; `measured_at` is null where it never was."""
 
     gpu_id: str
     device: str
@@ -36,7 +36,7 @@ class MeasuredShare:
 
     gpus: int
     measured: int
-    longest: tuple[Unmeasured, ...]
+    longest: tuple[LongUnmeasured, ...]
 
 
 def measured_share(session: Session, span: Span, cluster: str | None, since: datetime, most: int) -> MeasuredShare:
@@ -69,23 +69,13 @@ def measured_share(session: Session, span: Span, cluster: str | None, since: dat
         .order_by(last.c.at.asc().nulls_first(), Gpu.identity)
         .limit(most)
     )
-    return MeasuredShare(gpus, measured, tuple(Unmeasured(*row) for row in session.execute(query)))
+    return MeasuredShare(gpus, measured, tuple(LongUnmeasured(*row) for row in session.execute(query)))
 
 
 def measured_now(
     session: Session, gpus: int, cluster: str | None, since: datetime, most: int, *, simulated: bool
 ) -> MeasuredShare:
-    """
-    The same for now, from when each gpu was measured last.
-
-    Args:
-        session: to read in.
-        gpus: that there are.
-        cluster: only gpus that are there.
-        since: from when on.
-        most: how many of the others to name.
-        simulated: made-up gpus instead of real ones.
-    """
+    """The same for now, from when each gpu was measured last."""
     there: list[ColumnElement[bool]] = [Gpu.simulated.is_(simulated), ~Gpu.quarantined]
     if cluster is not None:
         there.append(Gpu.cluster == cluster)
@@ -97,7 +87,7 @@ def measured_now(
     if len(longest) < most:
         rest = _named(long_ago).order_by(Gpu.measured_at, Gpu.identity).limit(most - len(longest))
         longest = [*longest, *session.execute(rest)]
-    return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(Unmeasured(*row) for row in longest))
+    return MeasuredShare(gpus, max(0, gpus - unmeasured), tuple(LongUnmeasured(*row) for row in longest))
 
 
 def _named(chosen: Sequence[ColumnElement[bool]]) -> Select[Any]:
@@ -158,7 +148,7 @@ def verdict_steps(
     session: Session, evaluations: Mapping[int, EvaluationRef], span: Span, cluster: str | None, since: datetime
 ) -> Counter[_StateChange]:
     """
-    How many gpus went from which state to which between `since` and `span.as_of`, those that came back left out.
+    How many gpus (now in a cluster) went from which state to which between `since` and `span.as_of`.
 
     Args:
         session: to read in.
@@ -203,3 +193,11 @@ def _newest_states(session: Session, chosen: Sequence[ColumnElement[bool]]) -> d
     ranked = select(row.identity, row.state, place.label("place")).where(*chosen).subquery()
     found = session.execute(select(ranked.c.identity, ranked.c.state).where(ranked.c.place == 1))
     return {row.identity: row.state for row in found}
+
+
+def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> Sequence[VerdictChange]:
+    """Changes of one gpu's verdict up to a time, newest first; historical evaluations are left out."""
+    row = VerdictChange
+    own = (row.identity == gpu_id, row.simulated.is_(span.simulated), row.historical.is_(False))
+    query = select(row).where(*own, row.as_of <= span.as_of).order_by(row.as_of.desc(), row.id.desc()).limit(limit)
+    return session.scalars(query).all()

@@ -168,9 +168,9 @@ def rosters_of(
         as_of: rosters that are newer say nothing of that time.
     """
     name = session.scalars(select(Device.name).where(Device.id == device_group.device_id)).one()
-    in_population = Node.cluster == SIMULATED if device_group.simulated else Node.cluster != SIMULATED
+    in_group = Node.cluster == SIMULATED if device_group.simulated else Node.cluster != SIMULATED
     query = select(Node.cluster, Node.name, Node.roster_seen, Node.roster).where(
-        in_population, Node.roster_seen.is_not(None), Node.roster_seen <= as_of
+        in_group, Node.roster_seen.is_not(None), Node.roster_seen <= as_of
     )
     return [
         NodeRoster(

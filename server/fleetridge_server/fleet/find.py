@@ -83,13 +83,7 @@ def is_storable(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoices:
-    """
-    Values that gpus of a device have, each in order.
-
-    Attributes:
-        drivers: of their newest reports.
-        dtypes: of their rates of arithmetic, by the newest evaluation.
-    """
+    """Values that gpus of a device have, each in order: drivers of newest reports, dtypes of the newest evaluation."""
 
     clusters: tuple[str, ...]
     drivers: tuple[str, ...]

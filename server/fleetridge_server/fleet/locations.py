@@ -21,7 +21,6 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.evidence import FactorName
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.fleet.find import is_storable
 from fleetridge_server.verdicts.series import DeviceGroup
@@ -78,12 +77,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCount:
-    """
-    A device with what there is of it.
-
-    Attributes:
-        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
-    """
+    """A device with what there is of it; its newest report by ordering time, whatever the outcome."""
 
     device: Device
     gpus: int
@@ -201,8 +195,7 @@ def device_then(span: Span) -> ColumnElement[int]:
     As in `gpus`: the newest report of those that know it best.
     """
     return case(
-        (_is_as_in_its_row(span), Gpu.device_id),
-        else_=_of_report_then(span, "device_id", Report.device_certainty),
+        (_is_as_in_its_row(span), Gpu.device_id), else_=_of_report_then(span, "device_id", Report.device_certainty)
     )
 
 
@@ -291,15 +284,6 @@ def _of_report_then(
     )
 
 
-def levels_of_reports(session: Session, report_ids: Iterable[UUID], factor: FactorName) -> dict[UUID, str]:
-    """What some reports say of a factor, as people write it; "unknown" where they do not."""
-    found: dict[UUID, str] = {}
-    for chunk in in_chunks(list(set(report_ids))):
-        query = select(Report.id, getattr(Report, factor)).where(Report.id.in_(chunk))
-        found |= {report_id: level_name(reading) for report_id, reading in session.execute(query)}
-    return found
-
-
 def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: str) -> dict[str, str]:
     """A label of the node that each gpu is on, by gpu; "unknown" where its node has none."""
     found = list(places)
@@ -315,13 +299,7 @@ def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGpus:
-    """
-    What a cluster has of a device.
-
-    Attributes:
-        identities: of the gpus that are there.
-        newest_report: ordering time of the newest report, whatever its outcome; None where none has a time.
-    """
+    """What a cluster has of a device; the newest report by ordering time, whatever the outcome."""
 
     cluster: str
     identities: Sequence[str]

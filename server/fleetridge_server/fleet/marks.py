@@ -6,7 +6,7 @@ A mark changes nothing by itself; the next evaluation respects it, and making or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import or_, select
@@ -57,22 +57,10 @@ def add_mark(session: Session, mark: NewMark, at: datetime) -> StoredMark:
         MarkScopeError: no scope, a node or rack without its cluster, or a cluster of the other kind (real, simulated).
     """
     _require_scope(mark)
-    stored = StoredMark(
-        kind=mark.kind,
-        reason=mark.reason,
-        author=mark.author,
-        made_at=at,
-        until=mark.until,
-        simulated=mark.simulated,
-        gpu=mark.gpu,
-        cluster=mark.cluster,
-        node=mark.node,
-        rack=mark.rack,
-        loss=mark.loss,
-    )
+    stored = StoredMark(**asdict(mark), made_at=at)
     session.add(stored)
     session.flush()
-    note_due(session, _populations(session, stored), at)
+    note_due(session, _device_groups(session, stored), at)
     return stored
 
 
@@ -82,7 +70,7 @@ def end_mark(session: Session, mark_id: int, at: datetime) -> StoredMark | None:
     if stored is not None and stored.ended_at is None:
         stored.ended_at = at
         session.flush()
-        note_due(session, _populations(session, stored), at)
+        note_due(session, _device_groups(session, stored), at)
     return stored
 
 
@@ -137,7 +125,7 @@ def _require_scope(mark: NewMark) -> None:
         raise MarkScopeError(f"made-up gpus are those of cluster {SIMULATED!r}, and only they; change one of the two")
 
 
-def _populations(session: Session, mark: StoredMark) -> set[DeviceGroup]:
+def _device_groups(session: Session, mark: StoredMark) -> set[DeviceGroup]:
     query = select(Gpu.device_id, Gpu.simulated).where(Gpu.simulated.is_(mark.simulated)).distinct()
     if mark.gpu is not None:
         query = query.where(Gpu.identity == mark.gpu)

@@ -39,13 +39,7 @@ from fleetridge_server.verdicts.stored import (
 
 @dataclass(frozen=True, slots=True)
 class GpuVerdictRow:
-    """
-    A gpu on a node, or expected there, and what is said of it.
-
-    Attributes:
-        is_known: whether it ever reported.
-        said: in a line; None where there is no verdict.
-    """
+    """A gpu on a node, or expected there (`is_known`: it once reported), and what is said of it, if anything."""
 
     gpu_id: str
     device: str
@@ -56,13 +50,7 @@ class GpuVerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class FleetNode:
-    """
-    A node with its gpus.
-
-    Attributes:
-        row: None where only the inventory knows it.
-        expected_gpus: by the inventory; None where it does not say.
-    """
+    """A node with its gpus; no row where only the inventory knows it, and what that expects where it says so."""
 
     name: NodeName
     row: Node | None
@@ -81,12 +69,7 @@ def node_names(
     """
     Nodes by cluster and name; those of the simulator only where its cluster is asked for.
 
-    Args:
-        session: to read in.
-        cluster: only there.
-        name: only nodes of this name.
-        rack: only nodes with this rack label; the inventory knows none.
-        states: only nodes with a gpu in one of these states, now or when it was last measured.
+    The inventory knows no racks; `states` takes nodes with a gpu in one of them, now or when it was last measured.
     """
     if not all(is_storable(text) for text in (cluster, name, rack) if text is not None):
         return []

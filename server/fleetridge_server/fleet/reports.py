@@ -41,15 +41,7 @@ def reports_of_gpu(session: Session, gpu_row: int, *, as_of: datetime, limit: in
 def newest_unjudged(
     session: Session, locations: Iterable[GpuLocation], known: JudgedUntil | None, as_of: datetime
 ) -> dict[int, NamedReport]:
-    """
-    The newest report of each gpu that an evaluation does not know, by the gpu's row.
-
-    Args:
-        session: to read in.
-        locations: of the gpus.
-        known: to the evaluation; None where there was none.
-        as_of: what was measured later is left out.
-    """
+    """The newest report of each gpu up to `as_of` that no evaluation (`known`) knows, by the gpu's row."""
     waiting = [
         own.row
         for own in locations
@@ -99,13 +91,7 @@ _IDS = "ids"
 
 @dataclass(frozen=True, slots=True)
 class ReportReadings:
-    """
-    What one report says of its roofs.
-
-    Attributes:
-        conditions: under which it measured.
-        readings: by roof; of one that it states twice, the first.
-    """
+    """What one report says of its roofs, and under which conditions; of a roof that it states twice, the first."""
 
     conditions: Conditions
     readings: Mapping[RoofKey, Reading] = field(default_factory=dict)

@@ -75,14 +75,7 @@ def refuse_token_in_address(query_string: bytes) -> None:
 
 
 def refused(code: str, detail: str, *, invalid: bool = False) -> ProblemError:
-    """
-    Answer 401 (RFC 6750, 3).
-
-    Args:
-        code: for programs.
-        detail: what is wrong, and the remedy.
-        invalid: whether a token was shown, and is not good.
-    """
+    """Answer 401 (RFC 6750, 3); `invalid` is whether a token was shown, and is not good."""
     challenge = 'Bearer realm="fleetridge"' + (', error="invalid_token"' if invalid else "")
     return ProblemError(401, code, "This needs a token", detail, headers={"WWW-Authenticate": challenge})
 
@@ -164,15 +157,7 @@ class AuthSettings:
 
 @final
 class Guard:
-    """
-    Middleware that lets requests pass whose caller is known, and says in the request's state who it is.
-
-    Args:
-        app: what answers.
-        rules: of the settings.
-        now: the clock.
-        now_s: monotonic clock.
-    """
+    """Middleware that lets requests pass whose caller is known, and says in the request's state who it is."""
 
     def __init__(
         self,
@@ -210,12 +195,7 @@ class Guard:
         await self._app(scope, bounded(scope, receive), send)
 
     async def _admitted(self, scope: Scope) -> Caller:
-        """
-        Who calls, once they may.
-
-        Raises:
-            ProblemError: 400, 401, 403 or 429.
-        """
+        """Who calls, once they may. Raises ProblemError: 400, 401, 403 or 429."""
         state, address = scope["app"].state, caller_at(scope["client"][0] if scope.get("client") else None)
         known: KnownTokens = state.known_tokens
         if not await known.is_any():
@@ -249,12 +229,7 @@ class Guard:
             raise self._slowed(problem, address) from None
 
     async def _token_of_session(self, scope: Scope, known: KnownTokens) -> KnownToken:
-        """
-        The token that a browser showed when its user signed in.
-
-        Raises:
-            ProblemError: 401.
-        """
+        """The token that a browser showed when its user signed in. Raises ProblemError: 401."""
         secret = shown_session(scope)
         if secret is None:
             raise no_token()
@@ -283,12 +258,7 @@ class Guard:
 
 
 def holding(token: KnownToken | None, now: datetime) -> KnownToken:
-    """
-    A token that holds.
-
-    Raises:
-        ProblemError: 401, there is none, or it does not.
-    """
+    """A token that holds. Raises ProblemError: 401, there is none, or it does not."""
     if token is None:
         raise refused("token_unknown", f"this server has no such token; {_MINT}", invalid=True)
     if token.revoked_at is not None:

@@ -52,12 +52,7 @@ def common_headers() -> Iterator[tuple[bytes, bytes]]:
 
 @final
 class AnswerHeaders:
-    """
-    Middleware that adds them.
-
-    Args:
-        app: what answers.
-    """
+    """Middleware that adds them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -82,12 +77,7 @@ class AnswerHeaders:
 
 @final
 class HeadAsGet:
-    """
-    Middleware that lets the routes of GET answer HEAD.
-
-    Args:
-        app: what answers GET.
-    """
+    """Middleware that lets the routes of GET answer HEAD."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -36,12 +36,7 @@ OpenDatabase = Annotated[Database, Depends(_database)]
 
 
 def the_device(session: Session, name: str) -> Device:
-    """
-    The device of this name.
-
-    Raises:
-        ProblemError: 404, there is none.
-    """
+    """The device of this name. Raises ProblemError: 404, there is none."""
     device = device_named(session, name)
     if device is None:
         detail = "no device has this name or slug, spelled exactly so; GET /devices lists them"
@@ -55,12 +50,7 @@ def named(session: Session, device: Device) -> DeviceName:
 
 
 def the_gpu(session: Session, gpu_id: str, *, simulated: bool) -> Gpu:
-    """
-    The gpu of this id.
-
-    Raises:
-        ProblemError: 404, there is none.
-    """
+    """The gpu of this id. Raises ProblemError: 404, there is none."""
     gpu = gpu_named(session, gpu_id, simulated=simulated)
     if gpu is None:
         detail = (
@@ -82,12 +72,7 @@ def states_of(words: str | None) -> frozenset[str] | None:
 
 
 def _known(words: str | None) -> str | None:
-    """
-    Words of a filter, checked.
-
-    Raises:
-        ValueError: one is no state.
-    """
+    """Words of a filter, checked. Raises ValueError: one is no state."""
     if words is not None and not _STATES.issuperset(words.split(",")):
         raise ValueError(f"not states with commas between them; choose from {', '.join(STATES)}")
     return words

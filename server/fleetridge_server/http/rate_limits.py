@@ -35,12 +35,7 @@ _IPV6_NETWORK_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class CallRate:
-    """
-    So many calls at once, and so many each second in the long run.
-
-    Attributes:
-        per_s: 0 for no limit at all.
-    """
+    """So many calls at once, and so many each second in the long run; 0 for no limit at all."""
 
     per_s: float
     at_once: int
@@ -48,13 +43,7 @@ class CallRate:
 
 @final
 class Buckets:
-    """
-    Buckets of all callers.
-
-    Args:
-        rate: at which each fills.
-        now_s: monotonic clock.
-    """
+    """Buckets of all callers, which fill at one rate."""
 
     def __init__(self, rate: CallRate, now_s: Callable[[], float]) -> None:
         self._rate = rate

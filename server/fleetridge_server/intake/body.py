@@ -144,12 +144,7 @@ class WaitingBodies:
     size_bytes: int = 0
 
     def add(self, size_bytes: int) -> None:
-        """
-        Count further bytes.
-
-        Raises:
-            ProblemError: 503, too many wait already.
-        """
+        """Count further bytes. Raises ProblemError: 503, too many wait already."""
         if self.size_bytes + size_bytes > MAX_WAITING_BYTES:
             detail = "more reports arrive than can be stored at once; send the same again after Retry-After seconds"
             raise unavailable("busy", "Too many reports at once", detail)
@@ -208,12 +203,7 @@ async def read_body(request: Request, place: BodySlot) -> bytes:
 
 
 def content_encoding(request: Request) -> str:
-    """
-    Encoding of a body, `gzip` or `identity`.
-
-    Raises:
-        ProblemError: 415, any other.
-    """
+    """Encoding of a body, `gzip` or `identity`. Raises ProblemError: 415, any other."""
     encoding = request.headers.get("content-encoding", "").strip().lower() or "identity"
     encoding = "gzip" if encoding == "x-gzip" else encoding
     if encoding not in {"gzip", "identity"}:

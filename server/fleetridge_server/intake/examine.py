@@ -44,14 +44,7 @@ class Ordering:
 
 
 def ordering(measured_to: datetime | None, *, sent_at: datetime | None, received_at: datetime) -> Ordering:
-    """
-    Place of a report in time.
-
-    Args:
-        measured_to: end of the measurement by the node's clock.
-        sent_at: time of sending by the same clock, None where nobody said.
-        received_at: time of arrival by ours.
-    """
+    """Place of a report in time: measured and (None: nobody said) sent by the node's clock, received by ours."""
     if measured_to is None:
         return Ordering(None, clock_ahead=False)
     skew = timedelta(0) if sent_at is None else received_at - sent_at

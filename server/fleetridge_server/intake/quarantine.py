@@ -199,14 +199,7 @@ _REPORTS_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """
-    What one step moved.
-
-    Attributes:
-        reports: how many.
-        last_gpu: row of the last gpu; None where the step was about nodes.
-        is_last: whether nothing is left.
-    """
+    """What one step moved; no `last_gpu` where it was about nodes, and `is_last` where nothing is left."""
 
     reports: int
     last_gpu: int | None
@@ -226,12 +219,7 @@ def quarantine_token(session: Session, token_id: int, since: datetime | None, at
 
 
 def release_token(session: Session, token_id: int) -> StoredToken:
-    """
-    Take a token out of quarantine.
-
-    Raises:
-        UnknownTokenError: there is none.
-    """
+    """Take a token out of quarantine. Raises UnknownTokenError: there is none."""
     token = locked_token(session, token_id)
     token.quarantined_at, token.quarantined_since = None, None
     return token
@@ -241,11 +229,7 @@ def move_some(session: Session, token_id: int, *, after_gpu: int, at: datetime) 
     """
     Let some stored reports of a token follow it into quarantine, or out of it, in a transaction of the caller's.
 
-    Args:
-        session: to write in.
-        token_id: row of the token.
-        after_gpu: row of the gpu that the step before ended with; 0 at first.
-        at: the time, for the evaluations that follow.
+    `after_gpu` is the row of the gpu that the step before ended with, 0 at first.
     """
     token = shared_token(session, token_id)
     report = aliased(Report)

@@ -77,13 +77,7 @@ class ThisProcess:
 
 @final
 class WorkerProcess:
-    """
-    Has reports taken in by a process of its own, which starts with the first call and is replaced when it is lost.
-
-    Args:
-        database_url: where to.
-        data_file: the one that this process has open, where it is one.
-    """
+    """Has reports taken in by a process of its own, started by the first call and replaced when it is lost."""
 
     def __init__(self, database_url: str, data_file: DataFile | None) -> None:
         self._start = Start(database_url, data_file, is_logged_as_json())

@@ -8,30 +8,23 @@ Each roof gets the readings of the phase in which it was timed (an agent names i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
-from fleetridge.peaks import lacks_dtype, published_beta, published_pi
-from fleetridge.report import Gpu, Report, Roof
+from fleetridge.peaks import lacks_dtype
+from fleetridge.report import Report, Roof
 from fleetridge.report.environment import PhaseEvidence
 from fleetridge.report.roofs import settled_dtype
 from fleetridge_server.db.rows import Row
 from fleetridge_server.engine import plausibility
 from fleetridge_server.engine.evidence import GpuHealth
-from fleetridge_server.engine.plausibility import Silicon
+from fleetridge_server.engine.plausibility import Silicon, is_whole_card, published_peak
 from fleetridge_server.intake.examine import Accepted
 from fleetridge_server.intake.hardware import RACK_LABEL, device_certainty
 
 # First words of the phase in which a judged compute roof is timed, by regime; `burst` is what early agents wrote.
 _COMPUTE_PHASES = {"burst": ("reference", "burst"), "sustained": ("sustained",)}
 
-# Of some dozens of devices in some ten dtypes; names are the senders', so that there may be others.
-_PEAKS_REMEMBERED = 1024
-
 _FAST = " fast accumulation"
-
-# The one partition of AMD's that is the whole card, as a datasheet describes it.
-_WHOLE_CARD = "SPX"
 
 
 def health_fields(report: Report) -> dict[str, Any] | None:
@@ -61,15 +54,7 @@ def phase_of(roof: Roof, report: Report) -> PhaseEvidence | None:
 
 
 def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> bool:
-    """
-    Whether a roof lies above what the silicon can do.
-
-    Args:
-        roof: of the report.
-        compared_dtype: by which it is compared, as "float32" alone does not say how it multiplies.
-        report: that says what the gpu is made of.
-        device_name: canonical.
-    """
+    """Whether a roof lies above what the silicon can do; "float32" alone does not say as which dtype it is compared."""
     gpu, environment = report.gpu, report.environment
     silicon = Silicon(
         sm_count=None if gpu is None else gpu.sm_count,
@@ -78,7 +63,8 @@ def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name:
         memory_clock_max_mhz=environment.memory_clock_max_mhz,
         memory_bus_bits=environment.memory_bus_bits,
     )
-    published = _published(roof.kind, compared_dtype, device_name) if gpu is None or _is_whole(gpu) else None
+    is_whole = gpu is None or is_whole_card(gpu.mig_profile, gpu.partition)
+    published = published_peak(roof.kind, compared_dtype, device_name) if is_whole else None
     return plausibility.is_implausible(roof.value, roof.key._replace(dtype=compared_dtype), silicon, published)
 
 
@@ -91,16 +77,6 @@ def _phase_names(roof: Roof) -> Iterable[str]:
         return [f"{'stream' if roof.level == 'device' else 'link'} {roof.kernel}"]
     product = f"{roof.dtype}{_FAST}" if roof.fast_accumulation else roof.dtype
     return [f"{word} {product}" for word in _COMPUTE_PHASES.get(roof.regime, ())]
-
-
-@lru_cache(_PEAKS_REMEMBERED)
-def _published(kind: str, compared_dtype: str, device_name: str) -> float | None:
-    peak = published_pi(device_name, compared_dtype) if kind == "compute" else published_beta(device_name)
-    return None if peak is None else peak.value
-
-
-def _is_whole(gpu: Gpu) -> bool:
-    return gpu.mig_profile is None and (gpu.partition is None or gpu.partition.startswith(_WHOLE_CARD))
 
 
 _OF_REPORT = ("outcome", "reason", "detail", "measured_from", "measured_to")

@@ -32,16 +32,7 @@ from fleetridge_server.telemetry.metrics import RequestStats, begin_request_stat
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """
-    One call that brings reports.
-
-    Attributes:
-        body: as it was sent, still compressed.
-        encoding: of the body, `gzip` or `identity`.
-        caller: whose the reports are.
-        received_at: when it came, by our clock.
-        request_id: for the log.
-    """
+    """One call that brings reports: the body as it was sent, still compressed, whose it is and when it came."""
 
     body: bytes
     encoding: str

@@ -39,9 +39,7 @@ class Allowed:
     """
     What may be called although it is not on the public internet.
 
-    Attributes:
-        hosts: names; they may be anywhere but on the link, where metadata services live.
-        networks: ranges of addresses, whatever they are.
+    Hosts may be anywhere but on the link, where metadata services live; networks are ranges, whatever they are.
     """
 
     hosts: frozenset[str] = frozenset()

@@ -19,6 +19,7 @@ from fleetridge_server.db.access_tables import Notification, NotifiedAlert
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.notify.payload import AlertView
+from fleetridge_server.verdicts.roof_shapes import shape_of
 
 # Alerts of one message: a body of some tens of kilobytes, which any receiver takes.
 MOST_ALERTS = 64
@@ -100,28 +101,9 @@ def note_sent(session: Session, claimed: Claimed, now: datetime) -> None:
 
 
 def note_failure(
-    session: Session,
-    claimed: Claimed,
-    now: datetime,
-    *,
-    problem: str,
-    is_final: bool,
-    retry_after_s: float = 0.0,
+    session: Session, claimed: Claimed, now: datetime, *, problem: str, is_final: bool, retry_after_s: float = 0.0
 ) -> bool:
-    """
-    The try failed: try later, or give up.
-
-    Args:
-        session: of a transaction that writes.
-        claimed: the message.
-        now: by this server's clock.
-        problem: why.
-        is_final: whether trying again is no use.
-        retry_after_s: pause that the receiver asks for.
-
-    Returns:
-        Whether it was given up.
-    """
+    """The try failed: try later, after the pause that the receiver asks for, or give up; whether it was given up."""
     gives_up = is_final or now - claimed.made_at >= _GIVE_UP_AFTER
     wanted = timedelta(seconds=min(retry_after_s, _LONGEST_PAUSE.total_seconds()))
     values = {"problem": problem, "next_try_at": now + max(pause_after(claimed.tries), wanted)}
@@ -176,23 +158,5 @@ def _is_only_maker(session: Session) -> bool:
 
 
 def _views(session: Session, query: Select[Alert, Device], most: int) -> list[AlertView]:
-    return [_view(alert, device) for alert, device in session.execute(query.order_by(Alert.id).limit(most))]
-
-
-def _view(alert: Alert, device: Device) -> AlertView:
-    return AlertView(
-        id=alert.id,
-        kind=alert.kind,
-        subject=alert.subject,
-        device=device.name,
-        slug=device.slug,
-        cluster=alert.cluster,
-        node=alert.node,
-        rack=alert.rack,
-        gpu=alert.gpu,
-        state=alert.state,
-        summary=alert.summary,
-        details=alert.details,
-        opened_at=alert.opened_at,
-        resolved_at=alert.resolved_at,
-    )
+    found = session.execute(query.order_by(Alert.id).limit(most))
+    return [shape_of(AlertView, alert, device=device.name, slug=device.slug) for alert, device in found]

@@ -47,12 +47,9 @@ class WebhookError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Target:
     """
-    A receiver.
+    A receiver, the key shared with it, and addresses that are not public and may be called.
 
-    Attributes:
-        url: its path may be a secret of its own, so that only the host is ever logged.
-        key: shared with the receiver.
-        allowed: addresses that are not public and may be called.
+    The path of its url may be a secret of its own, so that only the host is ever logged.
     """
 
     url: httpx.URL = field(repr=False)

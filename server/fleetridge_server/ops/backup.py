@@ -30,13 +30,7 @@ class BackupError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """
-    A backup that was made and checked.
-
-    Attributes:
-        size_bytes: of the file.
-        rows: of each table.
-    """
+    """A backup that was made and checked: its size, and the rows of each table."""
 
     path: Path
     size_bytes: int

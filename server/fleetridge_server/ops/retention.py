@@ -219,12 +219,7 @@ _AFTER_TROUBLE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Daily:
-    """
-    The daily round.
-
-    Attributes:
-        documents_days: for how many days documents are kept; None for good.
-    """
+    """The daily round; documents are kept for some days, or (None) for good."""
 
     database_url: str
     documents_days: int | None

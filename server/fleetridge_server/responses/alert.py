@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from fleetridge_server.db.verdict_tables import Alert, StoredMark
 from fleetridge_server.engine.state import MarkKind
-from fleetridge_server.verdicts.roof_shapes import Answer
+from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
 
 
 class AlertShown(Answer):
@@ -77,39 +77,10 @@ class MarkList(Answer):
 
 def alert_shown(alert: Alert, device: str) -> AlertShown:
     """An alert, with the name of its device."""
-    return AlertShown(
-        id=alert.id,
-        kind=alert.kind,
-        state=alert.state,
-        device=device,
-        cluster=alert.cluster,
-        node=alert.node,
-        rack=alert.rack,
-        gpu_id=alert.gpu,
-        subject=alert.subject,
-        summary=alert.summary,
-        details=alert.details,
-        opened_at=alert.opened_at,
-        last_seen=alert.last_seen,
-        resolved_at=alert.resolved_at,
-    )
+    return shape_of(AlertShown, alert, device=device, gpu_id=alert.gpu)
 
 
 def mark_shown(mark: StoredMark, now: datetime) -> MarkShown:
     """A mark, and whether it holds at a time."""
     ends = [end for end in (mark.until, mark.ended_at) if end is not None]
-    return MarkShown(
-        id=mark.id,
-        kind=mark.kind,
-        reason=mark.reason,
-        author=mark.author,
-        gpu_id=mark.gpu,
-        cluster=mark.cluster,
-        node=mark.node,
-        rack=mark.rack,
-        loss=mark.loss,
-        made_at=mark.made_at,
-        until=mark.until,
-        ended_at=mark.ended_at,
-        state="ended" if ends and min(ends) <= now else "holds",
-    )
+    return shape_of(MarkShown, mark, gpu_id=mark.gpu, state="ended" if ends and min(ends) <= now else "holds")

@@ -28,6 +28,7 @@ from fleetridge_server.verdicts.roof_shapes import (
     ReportSummary,
     Worst,
 )
+from fleetridge_server.verdicts.sentence import unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 
 
@@ -105,24 +106,13 @@ class DeviceList(Answer):
 
 
 def gpu_row(
-    location: GpuLocation,
-    roofs: GpuRoofs,
-    verdict: VerdictShown | None,
-    unjudged: NamedReport | None,
-    as_of: datetime,
+    location: GpuLocation, roofs: GpuRoofs, verdict: VerdictShown | None, unjudged: NamedReport | None, as_of: datetime
 ) -> GpuRow:
     """One gpu as it is listed; `unjudged` is its newest report that the evaluation does not know yet."""
     newest = newest_value(roofs)
-    return GpuRow(
-        gpu_id=location.gpu_id,
-        cluster=location.cluster,
-        node=location.node,
-        index=location.index,
-        pci_bus_id=location.pci_bus_id,
-        mig_profile=location.mig_profile,
-        partition=location.partition,
-        outcome=location.outcome,
-        reason=location.reason,
+    return roof_shapes.shape_of(
+        GpuRow,
+        location,
         not_judged_yet=None if unjudged is None else report_summary(unjudged),
         measured_to=None if newest is None or newest.newest is None else newest.newest.measured_to,
         age_s=None if newest is None else _age_s(newest, as_of),
@@ -177,12 +167,9 @@ def newest_value(roofs: GpuRoofs) -> GpuValue | None:
 def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
     """One gpu's ridge as it is shown."""
     roof, beta = ridge.pi.own.cohort.roof, ridge.beta
-    return roof_shapes.GpuRidge(
-        dtype=roof.dtype,
-        out_dtype=roof.out_dtype,
-        fast_accumulation=roof.fast_accumulation,
-        regime=roof.regime,
-        kernel=roof.kernel,
+    return roof_shapes.shape_of(
+        roof_shapes.GpuRidge,
+        roof,
         peers=ridge.pi.against.n,
         note=ridge.pi.against.note,
         pi_tflops=ridge.pi.own.value,
@@ -201,10 +188,9 @@ def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
 def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
     """One gpu's judged bandwidth as it is shown."""
     roof = beta.own.cohort.roof
-    return roof_shapes.GpuBandwidth(
-        dtype=roof.dtype,
-        regime=roof.regime,
-        kernel=roof.kernel,
+    return roof_shapes.shape_of(
+        roof_shapes.GpuBandwidth,
+        roof,
         peers=beta.against.n,
         note=beta.against.note,
         beta_gbps=beta.own.value,
@@ -217,29 +203,13 @@ def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
 def shown_roof(value: GpuValue, as_of: datetime) -> roof_shapes.ShownRoof:
     """A roof that is never compared."""
     roof = value.cohort.roof
-    unit = "TFLOP/s" if roof.kind == "compute" else "GB/s"
-    return roof_shapes.ShownRoof(**roof._asdict(), value=value.value, unit=unit, **_basis(value, as_of))
+    return roof_shapes.ShownRoof(**roof._asdict(), value=value.value, unit=unit_of(roof), **_basis(value, as_of))
 
 
 def report_summary(named: NamedReport) -> roof_shapes.ReportSummary:
     """A report in a line."""
     report = named.report
-    return roof_shapes.ReportSummary(
-        report_id=report.id,
-        ordered_at=report.ordered_at,
-        measured_from=report.measured_from,
-        measured_to=report.measured_to,
-        received_at=report.received_at,
-        run_kind=report.run_kind,
-        outcome=report.outcome,
-        reason=report.reason,
-        detail=report.detail,
-        cluster=report.cluster,
-        node=named.node,
-        driver=report.driver,
-        contended=report.contended,
-        clock_ahead=report.clock_ahead,
-    )
+    return roof_shapes.shape_of(roof_shapes.ReportSummary, report, report_id=report.id, node=named.node)
 
 
 def _basis(value: GpuValue, as_of: datetime) -> dict[str, Any]:

@@ -11,24 +11,14 @@ from heapq import nsmallest
 from fleetridge.quantities import percent
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.state import STATES, State
-from fleetridge_server.fleet.changes import MeasuredShare
+from fleetridge_server.engine.wording import counted
+from fleetridge_server.fleet.changes import LongUnmeasured, MeasuredShare
 from fleetridge_server.fleet.nodes import FleetNode
 from fleetridge_server.responses.alert import AlertShown
 from fleetridge_server.responses.node import WorstGpu, trouble
 from fleetridge_server.responses.node_list import worst_of
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 from fleetridge_server.verdicts.roof_shapes import Answer
-
-
-@dataclass(frozen=True, slots=True)
-class LongUnmeasured:
-    """A gpu that was not measured for long; `measured_at` is null where it never was."""
-
-    gpu_id: str
-    device: str
-    cluster: str
-    node: str | None
-    measured_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +144,7 @@ NOTHING_TOGETHER = Together()
 
 
 def together(nodes: Iterable[FleetNode], racks: Iterable[SlowPlace]) -> Together:
-    """
-    Trouble of whole racks and nodes.
-
-    Args:
-        nodes: each with its gpus in trouble.
-        racks: slow ones, any number of times.
-    """
+    """Trouble of whole racks and nodes."""
     reasons = [[gpu.said.reason for gpu in node.gpus if gpu.said is not None] for node in nodes]
     of_nodes = [own.count("whole_node") for own in reasons]
     rack_gpus = sum(own.count("whole_rack") for own in reasons)
@@ -179,16 +163,7 @@ def sentence(
     never_reported: int,
     shared: Together = NOTHING_TOGETHER,
 ) -> str:
-    """
-    Whether the fleet is good, in a sentence.
-
-    Args:
-        verdicts: of all gpus.
-        coverage: of the fleet.
-        devices: of which some may wait for their first evaluation.
-        never_reported: nodes that only the inventory knows.
-        shared: what of the trouble belongs to whole racks and nodes.
-    """
+    """Whether the fleet is good, in a sentence; some devices may wait for their first evaluation."""
     gpus = sum(verdicts.values())
     if not gpus:
         return "nothing was evaluated yet" if coverage.gpus else "no gpu has reported yet"
@@ -198,7 +173,7 @@ def sentence(
     seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
-    silent = f"; {_counted(never_reported, 'expected node')} never reported" if never_reported else ""
+    silent = f"; {counted(never_reported, 'expected node')} never reported" if never_reported else ""
     noted = "".join(f"; noted on {own.name}: {', '.join(map(_spoken, own.noted))}" for own in devices if own.noted)
     return f"{said}{noted}{silent}{seen}{late}"
 
@@ -210,19 +185,12 @@ def coverage(found: MeasuredShare, days: int) -> Coverage:
         gpus=found.gpus,
         measured=found.measured,
         share=found.measured / found.gpus if found.gpus else None,
-        longest_unmeasured=tuple(
-            LongUnmeasured(gpu.gpu_id, gpu.device, gpu.cluster, gpu.node, gpu.measured_at) for gpu in found.longest
-        ),
+        longest_unmeasured=found.longest,
     )
 
 
 def worst_nodes(nodes: Iterable[FleetNode]) -> tuple[WorstNode, ...]:
-    """
-    Nodes with gpus in trouble: the worst first, of equal ones that with more such gpus.
-
-    Args:
-        nodes: each with its gpus in trouble alone.
-    """
+    """Of nodes with gpus in trouble the worst first, of equal ones that with more such gpus."""
     first = nsmallest(_MOST_NODES, (node for node in nodes if any(gpu.said for gpu in node.gpus)), key=_order)
     return tuple(
         WorstNode(cluster=node.name.cluster, name=node.name.name, troubled=len(node.gpus), worst=worst)
@@ -268,11 +236,11 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
         return f"{count} of {gpus} gpus need a look: {states}"
     single = max(0, count - shared.gpus)
     parts = [
-        f"{_counted(places, word)} slow as a whole ({_counted(own, 'gpu')})"
+        f"{counted(places, word)} slow as a whole ({counted(own, 'gpu')})"
         for places, word, own in ((shared.racks, "rack", shared.rack_gpus), (shared.nodes, "node", shared.node_gpus))
         if places
     ]
-    parts += [_counted(single, "single gpu")] if single else []
+    parts += [counted(single, "single gpu")] if single else []
     needs = "needs" if shared.racks + shared.nodes + single == 1 else "need"
     who = ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
@@ -280,10 +248,6 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
 
 def _spoken(kind: NoticeKind) -> str:
     return kind.replace("_", " ")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _good(gpus: int, judged: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import cast
 from uuid import UUID
 
 from fleetridge.report import RoofKey
@@ -29,6 +28,7 @@ from fleetridge_server.verdicts.roof_shapes import (
     RoofName,
     ShownRoof,
     Worst,
+    shape_of,
 )
 from fleetridge_server.verdicts.sentence import roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, GpuVerdict
@@ -217,17 +217,16 @@ def runs_shown(
     """Reports with their judged roofs."""
     number_of = {run.report_id: number for number, runs in enumerate(epochs, start=1) for run in runs}
     return tuple(
-        HistoryRun(
+        shape_of(
+            HistoryRun,
+            named.report,
             report_id=named.report.id,
-            ordered_at=named.report.ordered_at,
-            run_kind=named.report.run_kind,
-            cluster=named.report.cluster,
             node=named.node,
-            outcome=named.report.outcome,
-            reason=named.report.reason,
-            contended=named.report.contended,
             epoch=number_of.get(named.report.id),
-            roofs=tuple(_run_roof(key, roof) for key, roof in roofs.get(named.report.id, {}).items()),
+            roofs=tuple(
+                shape_of(RunRoof, roof, roof=roof_name(key), unit=unit_of(key))
+                for key, roof in roofs.get(named.report.id, {}).items()
+            ),
         )
         for named in reports
         if named.report.ordered_at is not None
@@ -236,7 +235,7 @@ def runs_shown(
 
 def verdict_changes_shown(changes: Iterable[VerdictChange]) -> tuple[VerdictChangeShown, ...]:
     """Changes of a verdict as they are listed."""
-    return tuple(_verdict_change(change) for change in changes)
+    return tuple(shape_of(VerdictChangeShown, change) for change in changes)
 
 
 def _steps(
@@ -248,33 +247,6 @@ def _steps(
 
 def _valid(runs: Iterable[ReportSettings]) -> list[ReportSettings]:
     return [run for run in runs if run.is_valid]
-
-
-def _verdict_change(change: VerdictChange) -> VerdictChangeShown:
-    return VerdictChangeShown(
-        as_of=change.as_of,
-        state=cast("State | None", change.state),
-        last_state=cast("State | None", change.last_state),
-        reason=change.reason,
-        loss=change.loss,
-        text=change.text,
-    )
-
-
-def _run_roof(key: RoofKey, roof: Roof) -> RunRoof:
-    return RunRoof(
-        roof=roof_name(key),
-        unit=unit_of(key),
-        value=roof.value,
-        converged=roof.converged,
-        implausible=roof.implausible,
-        trend=roof.trend,
-        sm_clock_mhz=roof.sm_clock_mhz,
-        memory_clock_mhz=roof.memory_clock_mhz,
-        power_w=roof.power_w,
-        temperature_c=roof.temperature_c,
-        throttle_ms=roof.throttle_ms,
-    )
 
 
 def _effects(

@@ -43,13 +43,9 @@ class MetricGpu:
 @dataclass(frozen=True, slots=True)
 class MetricsRead:
     """
-    All that metrics are made of.
+    All that metrics are made of; gpus worst first, without those `left_out` as they are too many.
 
-    Attributes:
-        devices: name and newest evaluation of each.
-        newest: by name of a device, when its newest report arrived or was measured.
-        gpus: worst first.
-        left_out: gpus that should have series and are too many.
+    `newest` is, by name of a device, when its newest report arrived or was measured.
     """
 
     devices: Sequence[tuple[str, EvaluationRef]]
@@ -60,12 +56,8 @@ class MetricsRead:
 
 def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead:
     """
-    Read what metrics are made of; real gpus only.
-
-    Args:
-        session: to read in.
-        every_gpu: whether gpus that are ok have series, too.
-        most: gpus with series.
+    Read what metrics are made of; real gpus only, of which at most `most` have series, with `every_gpu` those that are
+    ok, too.
     """
     evaluations = current_evaluations(session, simulated=False)
     newest = _newest(session)
@@ -85,13 +77,7 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
         .limit(most)
     )
     gpus = [
-        MetricGpu(
-            names[device_id],
-            cluster or "",
-            node or "",
-            shown_verdict(gpu_id, body, references[device_id]),
-            seen,
-        )
+        MetricGpu(names[device_id], cluster or "", node or "", shown_verdict(gpu_id, body, references[device_id]), seen)
         for device_id, gpu_id, body, cluster, node, seen in session.execute(query)
         if device_id in references
     ]
@@ -115,13 +101,7 @@ _OF_ROOF = (*_OF_GPU, "dtype", "regime")
 
 @final
 class VerdictCollector(Collector):
-    """
-    Metrics from what was read, made when they are collected.
-
-    Args:
-        read: from the database.
-        now: time by which ages are counted.
-    """
+    """Metrics from what was read, made when they are collected."""
 
     def __init__(self, read: MetricsRead, now: datetime) -> None:
         self._read = read

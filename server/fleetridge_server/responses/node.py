@@ -20,17 +20,9 @@ from fleetridge_server.verdicts.stored import DatedVerdict
 
 # For people who look for trouble: what is gone and what is slow before what nobody measured.
 WORST_FIRST: tuple[State, ...] = (
-    "missing",
-    "outlier",
-    "drifted",
-    "implausible",
-    "suspect",
-    "unmeasured",
-    "contended",
-    "stale",
-    "insufficient_peers",
+    "missing", "outlier", "drifted", "implausible", "suspect", "unmeasured", "contended", "stale", "insufficient_peers",
     "ok",
-)
+)  # fmt: skip
 
 
 class NodeGpu(Answer):
@@ -146,13 +138,7 @@ class NodeList(Answer):
 
 
 def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAnswer:
-    """
-    A node with its gpus, the newest reports about itself, its roster, and what follows from them.
-
-    Args:
-        record: all that is stored about it.
-        absences: what the newest evaluations miss on it.
-    """
+    """A node with its gpus, the newest reports about itself, its roster, and what follows from them."""
     node = record.row
     found = [_node_gpu(own, record) for own in record.gpus]
     gpus = sorted(found, key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.gpu_id))

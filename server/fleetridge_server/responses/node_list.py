@@ -23,13 +23,7 @@ RACK = "rack"
 
 
 def node_row(node: FleetNode, absences: Sequence[AbsenceShown]) -> NodeRow:
-    """
-    One node of a list.
-
-    Args:
-        node: with its gpus.
-        absences: what the newest evaluations miss on it.
-    """
+    """One node of a list."""
     said = [gpu.said for gpu in node.gpus if gpu.said is not None]
     counts = Counter(head.state for head in said)
     return NodeRow(

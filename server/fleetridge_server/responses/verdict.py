@@ -7,9 +7,10 @@ Pure: verdicts, readings of the reports behind them and figures in; roofs of gpu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from math import isnan
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from fleetridge.report import RoofKey
@@ -19,21 +20,51 @@ from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
-from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
+from fleetridge_server.fleet.locations import GpuLocation
+from fleetridge_server.fleet.reports import NamedReport, ReportReadings
+from fleetridge_server.verdicts.evaluation_shapes import CohortFigures, EvaluationBody, cohort_of
 from fleetridge_server.verdicts.fleet_order import CohortColumn
-from fleetridge_server.verdicts.roof_shapes import Answer
+from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
+from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, VerdictSummary
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
 
 
-class Readings(Protocol):
-    """What one report says of its roofs beside the values."""
+@dataclass(frozen=True, slots=True)
+class ListedGpu:
+    """
+    A gpu of a list.
 
-    @property
-    def readings(self) -> Mapping[RoofKey, Reading]:
-        """By roof."""
+    Attributes:
+        roofs: what it reaches, those that are listed.
+        said: its verdict; None where the evaluation knows nothing of it, or not its numbers any more.
+        summary: the same in a line, where that is all that is kept.
+        unjudged: its newest report that the evaluation does not know yet.
+    """
 
-    def cohort(self, roof: RoofKey) -> Cohort:
-        """Cohort of one of its roofs."""
+    location: GpuLocation
+    roofs: GpuRoofs
+    said: DatedVerdict | None = None
+    summary: VerdictSummary | None = None
+    unjudged: NamedReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """
+    What charts are made from.
+
+    Attributes:
+        gpus: to draw, worst first; summaries: what is said of them in a line.
+        listed: how many gpus the filters take.
+        is_complete: whether `gpus` are all of them.
+        quantiles: of all peers in each listed roof, where they are not.
+    """
+
+    gpus: tuple[ListedGpu, ...] = ()
+    summaries: Mapping[str, VerdictSummary] = field(default_factory=dict)
+    listed: int = 0
+    is_complete: bool = True
+    quantiles: tuple[CohortFigures, ...] = ()
 
 
 def newest_reports(verdict: GpuVerdict) -> list[UUID]:
@@ -42,15 +73,8 @@ def newest_reports(verdict: GpuVerdict) -> list[UUID]:
     return [UUID(report_id) for report_id in sorted(newest, key=lambda own: (newest[own], own), reverse=True)]
 
 
-def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, Readings]) -> GpuRoofs:
-    """
-    What a gpu reaches by its verdict.
-
-    Args:
-        verdict: of the evaluation.
-        body: of it.
-        reports: what the newest reports behind the values say besides.
-    """
+def roofs_of(verdict: GpuVerdict, body: EvaluationBody, reports: Mapping[UUID, ReportReadings]) -> GpuRoofs:
+    """What a gpu reaches by its verdict; `reports` has what the newest ones behind the values say besides."""
     peers = cohort_distributions(body)
     judged = [_compared(verdict.gpu_id, own, peers, reports) for own in verdict.roofs]
     others: dict[RoofKey, GpuValue] = {}
@@ -93,34 +117,24 @@ def judged_cohorts(body: EvaluationBody) -> list[int]:
     return [number for number, own in enumerate(body.cohorts) if is_judged(cohort_of(own).roof)]
 
 
-def cohort_values(
-    body: EvaluationBody, columns: Mapping[int, CohortColumn], *, counted_only: bool = True
-) -> CohortValues:
-    """
-    What gpus count for in some cohorts, by their places in the order.
-
-    Args:
-        body: of the evaluation.
-        columns: by the numbers of the cohorts.
-        counted_only: only the values that describe the cohort, so that medians are those of its figures.
-    """
+def cohort_values(body: EvaluationBody, columns: Mapping[int, CohortColumn]) -> CohortValues:
+    """What gpus count for in some cohorts, by their places in the order; those alone that the figures describe."""
     return {
         cohort_of(body.cohorts[number]): {
             place: value
             for place, (value, counts) in enumerate(zip(column.values, column.counted, strict=True))
-            if not isnan(value) and (counts or not counted_only)
+            if not isnan(value) and counts
         }
         for number, column in columns.items()
     }
 
 
 def _compared(
-    gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, Readings]
+    gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, ReportReadings]
 ) -> Compared:
-    roof = RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
-    cohort, newest = Cohort(roof, own.conditions), own.runs[0]
+    cohort, newest = cohort_of(own), own.runs[0]
     report = reports.get(UUID(newest.report_id))
-    reading = None if report is None else report.readings.get(roof)
+    reading = None if report is None else report.readings.get(cohort.roof)
     if reading is None:
         reading = Reading(UUID(newest.report_id), newest.ordered_at, newest.value, converged=newest.converged)
     value = GpuValue(gpu_id, cohort, own.value, len(own.runs[:NEWEST_REPORTS]), reading)
@@ -161,47 +175,8 @@ class VerdictShown(Answer):
     slow_since_is_bound: bool = False
 
 
-class Evaluated(Protocol):
-    """An evaluation: as of when it judged, when it was made, and by which rules."""
-
-    @property
-    def as_of(self) -> datetime: ...  # noqa: D102 # said above
-
-    @property
-    def made_at(self) -> datetime | None: ...  # noqa: D102 # said above
-
-    @property
-    def rule_version(self) -> int: ...  # noqa: D102 # said above
-
-    @property
-    def has_verdicts(self) -> bool: ...  # noqa: D102 # whether numbers of single gpus are kept
-
-
-class SummaryOfGpu(Protocol):
-    """A verdict in a line."""
-
-    @property
-    def state(self) -> State: ...  # noqa: D102 # said above
-
-    @property
-    def last_state(self) -> State | None: ...  # noqa: D102 # said above
-
-    @property
-    def since(self) -> datetime: ...  # noqa: D102 # said above
-
-    @property
-    def loss(self) -> float | None: ...  # noqa: D102 # said above
-
-
-def evaluated_by(evaluation: Evaluated | None, *, device: str, asked: datetime | None) -> dict[str, Any]:
-    """
-    Fields of an answer that say on which evaluation it rests.
-
-    Args:
-        evaluation: None where none answers for the time.
-        device: slug.
-        asked: time that was asked for; None for now.
-    """
+def evaluated_by(evaluation: EvaluationRef | None, *, device: str, asked: datetime | None) -> dict[str, Any]:
+    """Fields of an answer on a device (its slug) that say on which evaluation it rests; `asked` is None for now."""
     if evaluation is None:
         none = dict.fromkeys(("evaluated_as_of", "evaluated_at", "rule_version"))
         return {**none, "evaluation_note": _note(device, asked)}
@@ -215,20 +190,10 @@ def evaluated_by(evaluation: Evaluated | None, *, device: str, asked: datetime |
 
 def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
     """A verdict in short."""
-    return VerdictShown(
-        state=verdict.state,
-        last_state=verdict.last_state,
-        since=since,
-        text=verdict.text,
-        loss=verdict.worst_loss,
-        flags=verdict.flags,
-        reasons=verdict.reasons,
-        slow_since=verdict.slow_since,
-        slow_since_is_bound=verdict.slow_since_is_bound,
-    )
+    return shape_of(VerdictShown, verdict, since=since, loss=verdict.worst_loss)
 
 
-def state_shown(summary: SummaryOfGpu) -> VerdictShown:
+def state_shown(summary: VerdictSummary) -> VerdictShown:
     """What is known of a verdict whose numbers are no longer kept."""
     return VerdictShown(
         state=summary.state,

@@ -14,27 +14,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from fleetridge.judged import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import RoofKey
-from fleetridge_server.engine.cohort import Conditions
+from fleetridge_server.engine.cohort import SIMULATED, Conditions
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 
 FaultName = Literal[
-    "power_cap",
-    "thermal",
-    "power_brake",
-    "low_clock",
-    "slow_memory",
-    "ecc",
-    "remapped_rows",
-    "falling",
-    "old_driver",
+    "power_cap", "thermal", "power_brake", "low_clock", "slow_memory", "ecc", "remapped_rows", "falling", "old_driver",
     "silent",
-]
+]  # fmt: skip
 
-CLUSTER = "simulated"
-
-PI = RoofKey("compute", "bfloat16", None, None, "burst", "device", "gemm_reference")
-BETA = RoofKey("memory", "uint8", None, None, "burst", "device", "read")
+PI = RoofKey("compute", "bfloat16", None, None, "burst", JUDGED_LEVEL, REFERENCE_GEMM)
+BETA = RoofKey("memory", "uint8", None, None, "burst", JUDGED_LEVEL, READ_STREAM)
 
 _CONDITIONS = Conditions(
     memory_bytes=141 * 1024**3,
@@ -119,7 +110,7 @@ def simulated_reports(plan: FleetPlan, first_at: datetime, rng: random.Random) -
                 gpu_id=gpu_id(position),
                 ordered_at=first_at + timedelta(days=day),
                 conditions=_CONDITIONS,
-                node=NodeName(CLUSTER, f"node-{node:05d}"),
+                node=NodeName(SIMULATED, f"node-{node:05d}"),
                 rack=f"rack-{node // _NODES_PER_RACK:04d}",
                 factors=_factors(plan, position, fault),
                 health=_health(fault),

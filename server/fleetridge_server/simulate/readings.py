@@ -51,14 +51,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class GpuDay:
-    """
-    Readings of one run.
-
-    Attributes:
-        factors, health: software, settings and repairs.
-        memory: the judged read.
-        other_processes: that used the gpu meanwhile.
-    """
+    """Readings of one run, `memory` being the judged read, and other processes that used the gpu meanwhile."""
 
     factors: Factors
     health: GpuHealth

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
 from fleetridge.dtypes import dtype_named
+from fleetridge.judged import READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import (
     SCHEMA_VERSION,
     Agent,
@@ -24,8 +25,8 @@ from fleetridge.report import (
     Sweep,
 )
 from fleetridge.roofline import gemm_flops
+from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import RoofReading
-from fleetridge_server.simulate.fleet import CLUSTER
 from fleetridge_server.simulate.plan import GPUS_PER_NODE, NODES_PER_RACK, Ask, Plan
 from fleetridge_server.simulate.readings import Compute, GpuDay, gpu_day
 
@@ -73,12 +74,9 @@ def clock_ahead(plan: Plan, node: int) -> timedelta:
 
 def node_reports(plan: Plan, node: int, *, only: frozenset[int] | None = None) -> Iterator[Report]:
     """
-    Reports of a node, oldest first; the same plan gives the same reports, ids included.
+    Reports of a node, or of some of its gpus by position, oldest first.
 
-    Args:
-        plan: of the fleet.
-        node: counted from 0.
-        only: positions of the gpus whose reports are wanted; None for all of the node.
+    The same plan gives the same reports, ids included.
     """
     for day in range(plan.ask.days):
         present = [position for position in plan.ask.positions(node) if plan.is_present(position, day)]
@@ -136,7 +134,7 @@ def _report(plan: Plan, position: int, read: GpuDay, run: Run, measured_from: da
         outcome="measured",
         # No version of the product: an upgrade must not make the same fleet another one.
         agent=Agent(version="simulated", protocol_version=1, method="standard", arguments=("simulate",)),
-        node=Node(cluster=CLUSTER, name=node_name(ask, node), labels={"rack": rack_name(ask, node)}),
+        node=Node(cluster=SIMULATED, name=node_name(ask, node), labels={"rack": rack_name(ask, node)}),
         gpu=_gpu(ask, position),
         environment=_environment(ask, read),
         evidence=_evidence(read),
@@ -235,7 +233,7 @@ def _gemm(ask: Ask, compute: Compute) -> GemmPoint:
 def _stream(reading: RoofReading) -> StreamPoint:
     return StreamPoint(
         kind="stream",
-        kernel="read",
+        kernel=READ_STREAM,
         dtype="float32",
         bytes=_BUFFER_BYTES,
         ms=round(_BUFFER_BYTES / (reading.value * _GIGA) * _S_IN_MS, 6),
@@ -257,7 +255,7 @@ def _roof(point: GemmPoint | StreamPoint, reading: RoofReading, place: int) -> R
         out_dtype=None if gemm is None else gemm.out_dtype,
         fast_accumulation=None if gemm is None else gemm.fast_accumulation,
         regime=point.regime,
-        kernel="read" if gemm is None else "gemm_reference",
+        kernel=READ_STREAM if gemm is None else REFERENCE_GEMM,
         value=value,
         unit="GB/s" if gemm is None else "TFLOP/s",
         ci_low=value * (1 - _CI_PART),

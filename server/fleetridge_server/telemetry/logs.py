@@ -1,8 +1,8 @@
 """
 Log lines, with the request's id and without secrets: sentences for people, one JSON object a line for programs.
 
-Nothing here logs a token or a password on purpose. What a library puts into an exception's text is not ours to say,
-so that every line is looked through before it is written, its traceback included.
+Nothing here logs a token or a password on purpose. What a library puts into an exception's text is not ours to say, so
+that every line is looked through before it is written, its traceback included.
 """
 
 from __future__ import annotations
@@ -82,10 +82,7 @@ def logs_to(stream: TextIO, *, log_format: LogFormat, environ: Mapping[str, str]
     """
     Send all logs of this process to a stream during the block, warnings and what broke in a thread included.
 
-    Args:
-        stream: where they go.
-        log_format: `auto` is JSON in a pod that nobody watches at a terminal, and text everywhere else.
-        environ: the variables of this process.
+    The format `auto` is JSON in a pod that nobody watches at a terminal, and text everywhere else.
     """
     is_json = log_format == "json" or (log_format == "auto" and bool(environ.get(_IN_POD)) and not stream.isatty())
     handler = logging.StreamHandler(stream)

@@ -24,12 +24,9 @@ from sqlalchemy.pool import QueuePool
 @dataclass(slots=True)
 class RequestStats:
     """
-    What came of a request so far.
+    What came of a request so far: time of the database, and reports by what became of them.
 
-    Attributes:
-        database_s: time that the database took.
-        outcomes: reports by what became of them.
-        lags_s: of each report that is new, from the end of its measurement to its arrival.
+    `lags_s` is of each report that is new, from the end of its measurement to its arrival.
     """
 
     database_s: float = 0.0
@@ -37,7 +34,7 @@ class RequestStats:
     lags_s: list[float] = field(default_factory=list)
 
 
-_current_stats: ContextVar[RequestStats | None] = ContextVar("course", default=None)
+_current_stats: ContextVar[RequestStats | None] = ContextVar("request_stats", default=None)
 
 
 def begin_request_stats() -> RequestStats:

@@ -25,38 +25,18 @@ from fleetridge_server.text.words import (
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge, GpuRidge, Worst
 
 _DEVICES = (
-    Column("device"),
-    Column("slug", align="left"),
-    Column("gpus"),
-    Column("nodes"),
-    Column("newest"),
+    Column("device"), Column("slug", align="left"), Column("gpus"), Column("nodes"), Column("newest"),
     Column("verdicts", align="left"),
-)
+)  # fmt: skip
 _MEDIANS = (
-    Column("device"),
-    Column("roof", align="left"),
-    Column("peers"),
-    Column("pi", "TFLOP/s"),
-    Column("beta", "GB/s"),
-    Column("I*", "FLOP/B"),
-    Column("of publ.", "pi"),
-)
+    Column("device"), Column("roof", align="left"), Column("peers"), Column("pi", "TFLOP/s"), Column("beta", "GB/s"),
+    Column("I*", "FLOP/B"), Column("of publ.", "pi"),
+)  # fmt: skip
 _RIDGES = (
-    Column("ridge"),
-    Column("peers"),
-    Column("pi", "TFLOP/s"),
-    Column("quartiles"),
-    Column("beta", "GB/s"),
-    Column("I*", "FLOP/B"),
-    Column("of publ.", "pi"),
-)
-_BANDWIDTHS = (
-    Column("memory"),
-    Column("peers"),
-    Column("beta", "GB/s"),
-    Column("quartiles"),
-    Column("of publ."),
-)
+    Column("ridge"), Column("peers"), Column("pi", "TFLOP/s"), Column("quartiles"), Column("beta", "GB/s"),
+    Column("I*", "FLOP/B"), Column("of publ.", "pi"),
+)  # fmt: skip
+_BANDWIDTHS = (Column("memory"), Column("peers"), Column("beta", "GB/s"), Column("quartiles"), Column("of publ."))
 _GPUS = (
     Column("worst in"),
     Column("by"),

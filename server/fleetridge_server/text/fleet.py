@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.engine.wording import roof_words
+from fleetridge_server.engine.wording import counted, roof_words
+from fleetridge_server.fleet.changes import LongUnmeasured
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
-from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, LongUnmeasured, WorstNode
+from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
 from fleetridge_server.text import words
-from fleetridge_server.text.words import ago, at, blocks, counted, counts, lines, more_follows, slow_since, state_word
+from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, slow_since, state_word
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 
 # Healthy gpus differ by a per cent or two, and somebody is always the slowest.
@@ -29,14 +30,9 @@ def straggler_words(cost: StragglerShown) -> str:
 
 
 _MARKS = (
-    Column("mark"),
-    Column("kind", align="left"),
-    Column("covers", align="left"),
-    Column("loss"),
-    Column("until", align="left"),
-    Column("by", align="left"),
-    Column("reason", align="left"),
-)
+    Column("mark"), Column("kind", align="left"), Column("covers", align="left"), Column("loss"),
+    Column("until", align="left"), Column("by", align="left"), Column("reason", align="left"),
+)  # fmt: skip
 
 
 def alert_list(answer: AlertList) -> str:
@@ -83,12 +79,7 @@ def _mark(mark: MarkShown) -> list[str]:
     ]
 
 
-_DEVICES = (
-    Column("device"),
-    Column("gpus"),
-    Column("verdicts", align="left"),
-    Column("evaluated", align="left"),
-)
+_DEVICES = (Column("device"), Column("gpus"), Column("verdicts", align="left"), Column("evaluated", align="left"))
 _NODES = (
     Column("worst nodes"),
     Column("cluster", align="left"),

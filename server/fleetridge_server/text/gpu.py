@@ -24,16 +24,9 @@ from fleetridge_server.verdicts.sentence import onset_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, GpuVerdict, JudgedRoof, ReasonShown
 
 _JUDGED = (
-    Column("judged"),
-    Column("value"),
-    Column("median"),
-    Column("loss"),
-    Column("limit"),
-    Column("z"),
-    Column("q"),
-    Column("n"),
-    Column("standing", align="left"),
-)
+    Column("judged"), Column("value"), Column("median"), Column("loss"), Column("limit"), Column("z"), Column("q"),
+    Column("n"), Column("standing", align="left"),
+)  # fmt: skip
 
 
 def gpu_verdict(answer: GpuAnswer) -> str:
@@ -118,15 +111,9 @@ def _excuses(excuses: Iterable[ExcuseShown]) -> Iterable[str]:
 _EPOCHS = (Column("epoch"), Column("from", align="left"), Column("to", align="left"), Column("runs"))
 _VERDICTS = (Column("said from"), Column("state", align="left"), Column("reason", align="left"), Column("loss"))
 _RUNS = (
-    Column("time"),
-    Column("roof", align="left"),
-    Column("value"),
-    Column("MHz"),
-    Column("W"),
-    Column("°C"),
-    Column("epoch"),
-    Column("note", align="left"),
-)
+    Column("time"), Column("roof", align="left"), Column("value"), Column("MHz"), Column("W"), Column("°C"),
+    Column("epoch"), Column("note", align="left"),
+)  # fmt: skip
 
 # As many as a screen holds; the JSON form has all.
 _MOST_LINES = 10
@@ -207,15 +194,9 @@ def _whole(reading: float | None) -> str:
 
 
 _RIDGES = (
-    Column("ridge"),
-    Column("pi", "TFLOP/s"),
-    Column("by"),
-    Column("beta", "GB/s"),
-    Column("by"),
-    Column("I*", "FLOP/B"),
-    Column("peers"),
-    Column("reports"),
-)
+    Column("ridge"), Column("pi", "TFLOP/s"), Column("by"), Column("beta", "GB/s"), Column("by"),
+    Column("I*", "FLOP/B"), Column("peers"), Column("reports"),
+)  # fmt: skip
 _BANDWIDTHS = (Column("memory"), Column("beta", "GB/s"), Column("by"), Column("peers"), Column("reports"))
 _OTHERS = (Column("shown, not compared"), Column("value"), Column("unit", align="left"), Column("age"))
 _REPORTS = (Column("report"), *(Column(name, align="left") for name in ("time", "outcome", "why")))

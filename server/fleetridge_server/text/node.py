@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from fleetridge.quantities import MISSING, signed_percent
 from fleetridge.terminal_text import shortened
 from fleetridge.text_table import Column, key_values, text_table
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeList, NodeRow, Roster
 from fleetridge_server.text import words
 from fleetridge_server.text.fleet import LEAST_COST, straggler_words
-from fleetridge_server.text.words import ago, at, blocks, counted, counts, lines, more_follows, short_id, state_word
+from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, short_id, state_word
 from fleetridge_server.verdicts.evaluation_shapes import StragglerShown
 from fleetridge_server.verdicts.roof_shapes import ReportSummary
 

@@ -13,32 +13,10 @@ from fleetridge_server.responses.device import DeviceRidge, GpuRow
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge
 
 COLUMNS = (
-    "cluster",
-    "node",
-    "index",
-    "gpu_id",
-    "state",
-    "last_state",
-    "reason",
-    "slow_since",
-    "roof",
-    "dtype",
-    "out_dtype",
-    "fast_accumulation",
-    "regime",
-    "kernel",
-    "unit",
-    "value",
-    "median",
-    "deviation",
-    "peers",
-    "ridge_flop_per_byte",
-    "method",
-    "reports",
-    "report_id",
-    "measured_to",
-    "flags",
-)
+    "cluster", "node", "index", "gpu_id", "state", "last_state", "reason", "slow_since", "roof", "dtype", "out_dtype",
+    "fast_accumulation", "regime", "kernel", "unit", "value", "median", "deviation", "peers", "ridge_flop_per_byte",
+    "method", "reports", "report_id", "measured_to", "flags",
+)  # fmt: skip
 
 # Enough that a rate worked out again from the time agrees far better than it was measured.
 _SIGNIFICANT_DIGITS = 7
@@ -98,18 +76,11 @@ def _beta(own: GpuBandwidth) -> dict[str, Any]:
     }
 
 
+_OF_BASIS = ("dtype", "regime", "kernel", "peers", "method", "reports", "report_id", "measured_to")
+
+
 def _basis(own: GpuRidge | GpuBandwidth) -> dict[str, Any]:
-    return {
-        "dtype": own.dtype,
-        "regime": own.regime,
-        "kernel": own.kernel,
-        "peers": own.peers,
-        "method": own.method,
-        "reports": own.reports,
-        "report_id": own.report_id,
-        "measured_to": own.measured_to,
-        "flags": " ".join(own.flags),
-    }
+    return {**{name: getattr(own, name) for name in _OF_BASIS}, "flags": " ".join(own.flags)}
 
 
 def _cells(values: dict[str, Any]) -> dict[str, str]:

@@ -34,11 +34,6 @@ def lines(sentences: Iterable[str]) -> str:
     return "\n".join(line for sentence in sentences for line in wrapped(visible(sentence), DEFAULT_WIDTH))
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things: "1 gpu", "8 gpus"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def more_follows(following: str | None, what: str) -> str:
     """Words for a list that goes on."""
     return "" if following is None else f"more {what} follow: raise limit, or send `next` of the JSON form as after"
@@ -109,13 +104,9 @@ class NamedGpu(NamedTuple):
 
 
 _BANDS = (
-    Column("held against"),
-    Column("gpus"),
-    Column("median"),
-    Column("scale"),
-    Column("limit"),
+    Column("held against"), Column("gpus"), Column("median"), Column("scale"), Column("limit"),
     Column("beyond below"),
-)
+)  # fmt: skip
 
 # More than a screen of sentences is read by nobody; the pages of the JSON form have all.
 _MOST_TOLD = 10

@@ -7,28 +7,20 @@ from collections.abc import Sequence
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.ridge import Tokens
-from fleetridge_server.engine.wording import reading_words, roof_words, value_words, variant
+from fleetridge_server.engine.wording import counted, reading_words, roof_words, value_words, variant
 from fleetridge_server.responses.comparison import Comparison, GroupShown, RoofComparison
 from fleetridge_server.responses.workload import DeviceWorkloads, RidgeWorkloads, ShapeShown, WorkloadShown
-from fleetridge_server.text.words import at, blocks, counted, differing_conditions, lines, short_id, spread
+from fleetridge_server.text.words import at, blocks, differing_conditions, lines, short_id, spread
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
 
 _WORKLOADS = (
-    Column("workload"),
-    Column("FLOP/B"),
-    Column("bound by", align="left"),
-    Column("typical", "TFLOP/s"),
-    Column("quartiles"),
-    Column("slowest", "TFLOP/s"),
-)
+    Column("workload"), Column("FLOP/B"), Column("bound by", align="left"), Column("typical", "TFLOP/s"),
+    Column("quartiles"), Column("slowest", "TFLOP/s"),
+)  # fmt: skip
 _SHAPES = (
-    Column("weights"),
-    Column("K"),
-    Column("N"),
-    Column("T*", "tokens"),
-    Column("quartiles"),
+    Column("weights"), Column("K"), Column("N"), Column("T*", "tokens"), Column("quartiles"),
     Column("slowest", "tokens"),
-)
+)  # fmt: skip
 
 
 def workloads(answer: DeviceWorkloads) -> str:
@@ -96,13 +88,9 @@ def _count(tokens: float | None) -> str:
 
 _PAIRED = (Column("before"), Column("after", align="left"), Column("gpus"), Column("change"), Column("interval"))
 _GROUPS = (
-    Column("group"),
-    Column("gpus"),
-    Column("median"),
-    Column("quartiles"),
-    Column("differs by"),
+    Column("group"), Column("gpus"), Column("median"), Column("quartiles"), Column("differs by"),
     Column("95 % interval"),
-)
+)  # fmt: skip
 
 
 def comparison(answer: Comparison) -> str:

@@ -26,13 +26,9 @@ _ALERTS = cast("Table", Alert.__table__)
 @dataclass(frozen=True, slots=True)
 class AlertCause:
     """
-    Something wrong, as one evaluation finds it.
+    Something wrong, as one evaluation finds it; `state` is that of the gpu, else a word for what is wrong.
 
-    Attributes:
-        subject: what it is about; with the kind and the device it tells one alert from another.
-        state: of the gpu, else a word for what is wrong.
-        summary: a sentence.
-        details: JSON values for programs.
+    With the kind and the device the subject tells one alert from another.
     """
 
     kind: AlertKind
@@ -96,17 +92,9 @@ def alert_page(
     limit: int,
 ) -> list[Alert]:
     """
-    Alerts, newest first.
+    Alerts opened before that of `before_id`, newest first, at most `limit`.
 
-    Args:
-        session: to read with.
-        simulated: those of made-up gpus instead of real ones.
-        is_open: only open or only resolved ones.
-        kind: only of this one.
-        device_id: only of this device.
-        cluster: only of this cluster; what is about no cluster alone is left out.
-        before_id: only those opened before the alert of this id, for the next page.
-        limit: at most so many.
+    Without a kind, device or cluster those of all; what is about no cluster alone is left out where one is asked for.
     """
     chosen = select(Alert).where(Alert.simulated.is_(simulated)).order_by(Alert.id.desc()).limit(limit)
     if is_open is not None:

@@ -41,12 +41,12 @@ _SEVERITIES = bytes(
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def microseconds(at: datetime) -> int:
-    """A time as `OrderedGpu` has it."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    """A time as orders and histories are packed with: since `EPOCH`."""
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def severity(state: State, last_state: State | None) -> int:
@@ -187,21 +187,16 @@ def fleet_order(gpus: Iterable[OrderedGpu], factor_names: Sequence[str] = ()) ->
 
 
 def _rank(gpu: OrderedGpu) -> tuple[int, bool, float, str]:
-    return severity(gpu.state, gpu.last_state), *_by_loss(gpu.loss), gpu.gpu_id
+    return severity(gpu.state, gpu.last_state), *by_loss(gpu.loss), gpu.gpu_id
 
 
-def _by_loss(loss: float | None) -> tuple[bool, float]:
+def by_loss(loss: float | None) -> tuple[bool, float]:
+    """Key by which the largest loss comes first, and last what has none."""
     return (True, 0.0) if loss is None else (False, -loss)
 
 
 def cohort_column(order: FleetOrder, members: Iterable[tuple[int, float, int, bool]]) -> CohortColumn:
-    """
-    A cohort's values beside an order.
-
-    Args:
-        order: of the fleet.
-        members: row of the gpu, value, group, and whether the value describes the cohort.
-    """
+    """A cohort's values beside an order; of each member row, value, group, and whether it describes the cohort."""
     size, places = len(order), order.places
     values, groups, counted = array("d", [nan]) * size, bytearray(size), bytearray(size)
     for row, value, group, counts in members:
@@ -276,10 +271,7 @@ def worst_losses(body: EvaluationBody, columns: Mapping[int, CohortColumn], only
     """
     Largest loss of each gpu over the roofs that a filter takes, and the bandwidths that go with its rates.
 
-    Args:
-        body: of the evaluation.
-        columns: of the cohorts that the filter takes and of all judged bandwidths, by their numbers; one at least.
-        only: the filter.
+    `columns` are, by number, those of the cohorts that the filter takes and of all judged bandwidths; one at least.
     """
     losses = {number: cohort_losses(number, column, body) for number, column in columns.items()}
     worst: Losses = [nan] * len(next(iter(columns.values())).values)

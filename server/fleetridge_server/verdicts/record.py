@@ -58,7 +58,7 @@ _EXCUSES = TypeAdapter(tuple[ExcuseShown, ...])
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
     """
-    A verdict to be kept.
+    A verdict to be kept: JSON (see the head of this file), and in a line.
 
     Attributes:
         reason: code of the first reason.
@@ -87,16 +87,7 @@ class Recorder:
         marks: Mapping[Mark, int],
         references: References,
     ) -> None:
-        """
-        Recorder of an evaluation.
-
-        Args:
-            evaluation: of a device.
-            explanations: `explanation.explanations` of it.
-            drifts: with which it was made, of all gpus.
-            marks: the id under which each mark that it was made with is stored.
-            references: of its groups.
-        """
+        """Recorder of an evaluation; `marks` has the id under which each mark that it was made with is stored."""
         self.evaluation, self.explanations, self.drifts = evaluation, explanations, drifts
         self.marks, self.references = marks, references
         # A fleet has few groups and many gpus in each. A key is found by the ids of two objects, which a verdict that
@@ -252,12 +243,7 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
 
 
 def worst_loss(roofs: Iterable[tuple[float, bool]]) -> float | None:
-    """
-    Largest loss among enough peers; where no roof has enough, among those that there are.
-
-    Args:
-        roofs: loss in each judged roof, and whether there are enough peers.
-    """
+    """Largest loss among roofs with enough peers; where none has, among those that there are."""
     known = list(roofs)
     compared = [loss for loss, is_enough in known if is_enough] or [loss for loss, _ in known]
     return max(compared, default=None)

@@ -9,15 +9,15 @@ over those that it does not know.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from fleetridge.peaks import published_beta, published_pi
 from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.plausibility import is_whole_card, published_peak
 from fleetridge_server.engine.statistics import Distribution
 
 
@@ -49,6 +49,15 @@ class Answer(BaseModel):
     """Base of every part of an answer."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+_Shape = TypeVar("_Shape")
+
+
+def shape_of(shape: type[_Shape], source: object, **others: Any) -> _Shape:  # noqa: ANN401 # fields are checked by pydantic
+    """A part of an answer whose fields a row, or another value, has under the same names, but for the `others`."""
+    names = shape.model_fields if issubclass(shape, BaseModel) else shape.__annotations__
+    return shape(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 
 class DeviceName(Answer):
@@ -219,27 +228,18 @@ class ShownRoof(Basis, RoofValue):
     """A roof that is shown and never compared: another stream, another level, the best of a search."""
 
 
-# The one partition of AMD's that is the whole card; a slice of it is no card that a datasheet describes.
-_WHOLE_CARD = "SPX"
-
-
 def published_roofs(device_name: str, dtype: str, conditions: Conditions) -> Published:
     """Published roofs of a device for a dtype, null where nothing is known, and for a part of a card."""
-    pi = published_pi(device_name, dtype) if _is_whole(conditions) else None
-    beta_gbps = published_beta_gbps(device_name, conditions)
-    return Published(
-        pi_tflops=None if pi is None else pi.value,
-        beta_gbps=beta_gbps,
-        ridge_flop_per_byte=None if pi is None or beta_gbps is None else ridge_flop_per_byte(pi.value, beta_gbps),
-    )
+    pi, beta = _published("compute", dtype, device_name, conditions), published_beta_gbps(device_name, conditions)
+    ridge = None if pi is None or beta is None else ridge_flop_per_byte(pi, beta)
+    return Published(pi_tflops=pi, beta_gbps=beta, ridge_flop_per_byte=ridge)
 
 
 def published_beta_gbps(device_name: str, conditions: Conditions) -> float | None:
     """Published memory bandwidth of a device, null where it is not known, and for a part of a card."""
-    beta = published_beta(device_name) if _is_whole(conditions) else None
-    return None if beta is None else beta.value
+    return _published("memory", "", device_name, conditions)
 
 
-def _is_whole(conditions: Conditions) -> bool:
-    partition = conditions.partition
-    return conditions.mig_profile is None and (partition is None or partition.startswith(_WHOLE_CARD))
+def _published(kind: str, dtype: str, device_name: str, conditions: Conditions) -> float | None:
+    is_whole = is_whole_card(conditions.mig_profile, conditions.partition)
+    return published_peak(kind, dtype, device_name) if is_whole else None

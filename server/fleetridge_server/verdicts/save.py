@@ -76,16 +76,7 @@ class NewVerdict:
 
 @dataclass(frozen=True, slots=True)
 class NewEvaluation:
-    """
-    An evaluation as it is to be stored.
-
-    Attributes:
-        took_ms: time that it took, in ms.
-        body: JSON of its `EvaluationBody`.
-        verdicts: on each gpu that has a state.
-        columns: `evaluation_columns` by part, packed.
-        causes: of alerts.
-    """
+    """An evaluation as it is to be stored; `columns` are `evaluation_columns` by part, packed."""
 
     device_group: DeviceGroup
     as_of: datetime
@@ -102,12 +93,9 @@ class NewEvaluation:
 @dataclass(frozen=True, slots=True)
 class VerdictRows:
     """
-    Rows that an evaluation changes, without its id.
+    Rows of `gpu_verdicts` and `verdict_changes` that an evaluation changes, without its id.
 
-    Attributes:
-        current: of `gpu_verdicts`; changes: of `verdict_changes`.
-        new: gpus of which nothing was said before.
-        gone: gpus of which nothing is said any more.
+    Of `new` gpus nothing was said before, of those that are `gone` nothing is said any more.
     """
 
     current: tuple[Row, ...]
@@ -118,13 +106,7 @@ class VerdictRows:
 
 @dataclass(frozen=True, slots=True)
 class SavedEvaluation:
-    """
-    An evaluation that was stored.
-
-    Attributes:
-        alerts: that it opened and resolved.
-        redated: as of when something had been said that counts as said by now; None where nothing had.
-    """
+    """An evaluation that was stored; if verdicts of a time ahead count as said by now, `redated` is that time."""
 
     evaluation_id: int
     alerts: Settled
@@ -159,13 +141,7 @@ def save_evaluation(
     session: Session, evaluation: NewEvaluation, rows: VerdictRows, *, after: int | None
 ) -> SavedEvaluation:
     """
-    Continue the series of evaluations.
-
-    Args:
-        session: of a transaction that stores all of it.
-        evaluation: to store.
-        rows: that it changes.
-        after: the evaluation that `rows` was made beside.
+    Continue the series of evaluations by one, `rows` being what it changes of what was said `after` the one before.
 
     Raises:
         SupersededError: the series has gone on since, or this server's clock is behind.

@@ -60,13 +60,8 @@ def sentence(
     """
     One sentence on a gpu: what holds, by which number, and since when.
 
-    Args:
-        state: of the gpu.
-        last_state: what its runs say, where the state is about missing or unusable measurements.
-        roofs: judged ones.
-        drifts: of the gpu.
-        excuses: marks without which the state would be another.
-        measured_at: time of its newest measurement.
+    `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
+    the state would be another.
     """
     if state not in _ABSENT:
         return _by_rates(state, roofs, drifts, excuses)
@@ -92,13 +87,7 @@ def onset_words(own: JudgedRoof) -> str:
     changes = tuple(SettingChange(change.factor, change.before, change.after) for change in own.slow_with)
     return streak_words(
         Onset(
-            own.slow_since,
-            own.slow_since_is_bound,
-            own.newest_beyond,
-            inside,
-            own.runs_beyond,
-            len(own.runs),
-            changes,
+            own.slow_since, own.slow_since_is_bound, own.newest_beyond, inside, own.runs_beyond, len(own.runs), changes
         )
     )
 

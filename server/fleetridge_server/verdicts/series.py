@@ -116,13 +116,7 @@ class KnownVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SeriesEnd:
-    """
-    Where the series of a device stands.
-
-    Attributes:
-        evaluation_id: the newest; None where there is none.
-        known: what it says, by gpu.
-    """
+    """Where the series of a device stands: the newest evaluation, if any, and what it says by gpu."""
 
     evaluation_id: int | None
     known: Mapping[str, KnownVerdict]

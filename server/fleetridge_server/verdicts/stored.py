@@ -45,13 +45,7 @@ _OPENED = 32
 
 @dataclass(frozen=True)
 class Unstored:
-    """
-    What an evaluation that was made for an answer says of its gpus, and nobody stored.
-
-    Attributes:
-        records: by gpu.
-        columns: in the order of the cohorts.
-    """
+    """What an evaluation that was made for an answer says, and nobody stored: records by gpu, columns by cohort."""
 
     records: Mapping[str, VerdictRecord]
     order: FleetOrder
@@ -100,14 +94,7 @@ class EvaluationRef:
 
 @dataclass(frozen=True, slots=True)
 class VerdictSummary:
-    """
-    What was said of one gpu, in a line.
-
-    Attributes:
-        since: when its state began.
-        reason: code of the first reason.
-        loss: largest over its judged roofs.
-    """
+    """What was said of one gpu, in a line: since when, the code of the first reason, the largest judged loss."""
 
     gpu_id: str
     state: State
@@ -237,14 +224,9 @@ def summaries_of(
     gpu_ids: Collection[str] | None = None,
 ) -> dict[str, VerdictSummary]:
     """
-    What an evaluation says of its gpus in a line each, by id.
+    What an evaluation says of its gpus in a line each, by id; without `gpu_ids` of all.
 
-    Args:
-        session: to read in.
-        ref: the evaluation.
-        states: only gpus in one of these states, now or (where measurements are missing or unusable) when last
-            measured.
-        gpu_ids: only these.
+    With `states` only gpus in one of these, now or (where measurements are missing or unusable) when last measured.
     """
     if ref.unstored is not None:
         records = ref.unstored.records
@@ -266,12 +248,7 @@ def summaries_of(
         chunks = ([row.identity.in_(chunk)] for chunk in in_chunks(sorted(gpu_ids)))
     return {
         gpu_id: VerdictSummary(
-            gpu_id,
-            cast("State", state),
-            cast("State | None", last_state),
-            since,
-            reason,
-            order.loss_of(gpu_row),
+            gpu_id, cast("State", state), cast("State | None", last_state), since, reason, order.loss_of(gpu_row)
         )
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
@@ -291,14 +268,6 @@ def verdict_counts(session: Session, ref: EvaluationRef | None, cluster: str | N
     there = session.scalars(select(Gpu.id).where(Gpu.cluster == cluster, Gpu.simulated.is_(ref.simulated)))
     counts = Counter(order.state(order.places[row]) for row in there if row in order.places)
     return {state: counts[state] for state in STATES if state in counts}
-
-
-def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> Sequence[VerdictChange]:
-    """Changes of one gpu's verdict up to a time, newest first; historical evaluations are left out."""
-    row = VerdictChange
-    own = (row.identity == gpu_id, row.simulated.is_(span.simulated), row.historical.is_(False))
-    query = select(row).where(*own, row.as_of <= span.as_of).order_by(row.as_of.desc(), row.id.desc()).limit(limit)
-    return session.scalars(query).all()
 
 
 def _ref(stored: StoredEvaluation, span: Span, *, is_newest: bool) -> EvaluationRef:

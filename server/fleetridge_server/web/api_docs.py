@@ -18,13 +18,7 @@ from fleetridge_server.web.rendering import Frame, Links, html
 
 Schema = Mapping[str, Any]
 
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "null",
-}
+_KINDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
 _FORMATS = {"date-time": "time", "uuid": "UUID"}
 
 # A longer one is a list of words that the text beside it names anyway.
@@ -242,14 +236,7 @@ def get_api_page(request: Request) -> Response:
 
 
 def api_page(description: Mapping[str, Any], *, base: str, asks_for_token: bool) -> ApiPage:
-    """
-    The page about a description.
-
-    Args:
-        description: in OpenAPI 3.1, as this server makes it.
-        base: address of this server.
-        asks_for_token: whether whoever asks has to show one.
-    """
+    """The page about a description in OpenAPI 3.1, as this server makes it."""
     routes: dict[str, list[RouteShown]] = {}
     for path, operations in description["paths"].items():
         for method, operation in operations.items():

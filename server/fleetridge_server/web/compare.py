@@ -34,14 +34,7 @@ _VOWELS = frozenset("aeiou")
 
 @dataclass(frozen=True, slots=True)
 class ComparePage:
-    """
-    What the page shows.
-
-    Attributes:
-        by: the factor in words; `is_paired` whether gpus met a change of it themselves.
-        names: of the roofs of the answer, with the conditions by which they differ.
-        chart: all of them on one axis; empty where there is nothing to compare.
-    """
+    """What the page shows; `is_paired`: gpus met a change of the factor themselves. The chart may be empty."""
 
     answer: Comparison
     by: str

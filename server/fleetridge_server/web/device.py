@@ -152,14 +152,7 @@ def get_device_page(request: Request, database: OpenDatabase, name: str) -> Resp
 
 
 def device_page(subject: DeviceCharts, there: DeviceChoices, query: RidgeQuery) -> DevicePage:
-    """
-    The page.
-
-    Args:
-        subject: answer, gpus to draw and what is said of them.
-        there: what filters can choose from.
-        query: what was asked for.
-    """
+    """The page: what was found, what filters can choose from, and what was asked for."""
     answer, links, slug = subject.answer, subject.links, subject.answer.device.slug
     given = written(query)
     lines = tuple(_line(row, links) for row in answer.gpus)

@@ -10,11 +10,11 @@ from fleetridge.dtypes import DTYPES
 from fleetridge.quantities import deviation
 from fleetridge.workloads import place, reference_workloads
 from fleetridge_server.api.devices import RidgeRead
-from fleetridge_server.api.gpu_lists import ListedGpu
 from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.engine.wording import variant
 from fleetridge_server.responses.device import DeviceRidge
+from fleetridge_server.responses.verdict import ListedGpu
 from fleetridge_server.text.words import differing_conditions
 from fleetridge_server.verdicts.evaluation_shapes import CohortFigures
 from fleetridge_server.verdicts.roof_shapes import FleetBandwidth, FleetRidge

@@ -99,11 +99,7 @@ def bundle(read: GpuRead, history: GpuHistoryAnswer, documents: Mapping[str, byt
     """
     A ZIP file with the verdict in words and numbers, charts, history and the reports as they were sent.
 
-    Args:
-        read: answer about the gpu.
-        history: of it.
-        documents: reports by id, as they were sent, newest first; those that are no longer kept are missing.
-        made_at: now.
+    `documents` are reports by id, newest first; those that are no longer kept are missing.
     """
     files = {
         "verdict.txt": _verdict_text(read).encode(),

@@ -139,13 +139,7 @@ MOST_MAPPED = 1500
 
 @dataclass(frozen=True, slots=True)
 class MappedNodes:
-    """
-    Nodes of the map with their gpus, as they are now.
-
-    Attributes:
-        nodes: all that there are, or so many of them, those with a gpu in trouble before the others.
-        total: how many there are.
-    """
+    """Nodes of the map with their gpus: all that there are, or of `total` many those with a gpu in trouble first."""
 
     nodes: Sequence[FleetNode] = ()
     total: int = 0
@@ -233,19 +227,7 @@ def fleet_page(
     simulated_href: str | None = None,
     server: str = "",
 ) -> FleetPage:
-    """
-    The page from the answer and the nodes as they are now.
-
-    Args:
-        answer: about the fleet.
-        mapped: none where an earlier time was asked for.
-        links: of the page.
-        cluster: that was asked for.
-        clusters: that there are.
-        keeps: what the form that chooses among them sends along.
-        simulated_href: see `FleetPage`.
-        server: address of this server, for the command that posts a first report.
-    """
+    """The page from the answer, and from the nodes as they are now where no earlier time was asked for."""
     nodes = mapped.nodes
     troubled = any(answer.verdicts.get(state) for state in TROUBLED)
     one = answer.devices[0].slug if len(answer.devices) == 1 else None

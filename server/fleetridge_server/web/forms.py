@@ -36,12 +36,7 @@ def kept(query: BaseModel, *chosen: str) -> tuple[tuple[str, str], ...]:
 
 def query_of(request: Request, kind: type[_QueryT], **defaults: object) -> _QueryT:
     """
-    Parameters of a request; a field of a form that was left empty counts as not sent.
-
-    Args:
-        request: the request.
-        kind: its parameters, those of the API's route.
-        defaults: of this page, where they differ from the API's.
+    Parameters of a request, with the defaults of this page; a field of a form that was left empty counts as not sent.
 
     Raises:
         ProblemError: 422, a parameter is not as described.

@@ -41,7 +41,7 @@ _MOST_MARKS = 1000
 @dataclass(frozen=True, slots=True)
 class GpuPage:
     """
-    What the page shows.
+    What the page shows: of the runs the newest, of which there are `history_runs` here.
 
     Attributes:
         said: one sentence.

@@ -59,13 +59,7 @@ class _NodeRank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """
-    What the page is made from.
-
-    Attributes:
-        rows: that the filters take, worst first.
-        clusters, racks: that there are to choose from.
-    """
+    """What the page is made from: rows that the filters take, worst first, and what there is to choose from."""
 
     as_of: datetime
     rows: tuple[NodeRow, ...]
@@ -98,12 +92,9 @@ class NodeLine:
 @dataclass(frozen=True, slots=True)
 class NodesPage:
     """
-    What the page shows.
+    What the page shows: nodes that the filters take, on all pages of the list.
 
-    Attributes:
-        nodes: that the filters take, on all pages of the list.
-        hostlist: their names in the form of a scheduler; empty where `hostlist_note` says why there is none.
-        left_out: names that no host could have.
+    `hostlist` is empty where `hostlist_note` says why there is none; `left_out` are names that no host could have.
     """
 
     lines: tuple[NodeLine, ...]
@@ -148,12 +139,7 @@ def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
 
 
 def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPage:
-    """
-    The page.
-
-    Raises:
-        ProblemError: 422, the position is of another list.
-    """
+    """The page. Raises ProblemError: 422, the position is of another list."""
     this_list = list_id("/ui/nodes", query)
     position = position_after(query.after, this_list)
     rows = read.rows if position is None else read.rows[bisect_right(read.rows, _rank_at(position), key=_rank) :]
@@ -201,12 +187,7 @@ def _rank_at(position: Position) -> _NodeRank:
 def _position(row: NodeRow, of_list: str, as_of: datetime) -> Position:
     rank = _rank(row)
     return Position(
-        of_list=of_list,
-        as_of=as_of,
-        name=rank.name,
-        cluster=rank.cluster,
-        severity=rank.severity,
-        loss=rank.gain,
+        of_list=of_list, as_of=as_of, name=rank.name, cluster=rank.cluster, severity=rank.severity, loss=rank.gain
     )
 
 
@@ -269,12 +250,9 @@ class NodeGpuLine:
 @dataclass(frozen=True, slots=True)
 class NodePage:
     """
-    What the page shows.
+    What the page shows; `missing` are ids with their pages (None: nobody ever saw it).
 
-    Attributes:
-        missing: ids with their pages; None for a gpu that nobody ever saw.
-        silent: gpus of the newest complete roster that never reported, by what is known of them.
-        straggler: what a job over the node loses, where it is worth a word.
+    `silent` are gpus of the newest complete roster that never reported.
     """
 
     answer: NodeAnswer

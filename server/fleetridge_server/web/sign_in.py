@@ -41,14 +41,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class SignInPage:
-    """
-    What the form shows.
-
-    Attributes:
-        back: address to go to afterwards.
-        fault: what was wrong with the last try; empty at first.
-        hours: for which a session holds.
-    """
+    """What the form shows: where to go afterwards, the fault of the last try, and for how long a session holds."""
 
     back: str
     fault: str = ""
@@ -167,12 +160,7 @@ class ProblemPage:
 
 @final
 class ProblemPages:
-    """
-    Middleware that turns problems of pages into pages, and a missing session into the form that opens one.
-
-    Args:
-        app: what answers.
-    """
+    """Middleware that turns problems of pages into pages, and a missing session into the form that opens one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -148,11 +148,7 @@ class Choice:
 
 
 def choices(
-    values: Iterable[str],
-    chosen: str | None,
-    *,
-    any_word: str | None = "any",
-    word: Callable[[str], str] = visible,
+    values: Iterable[str], chosen: str | None, *, any_word: str | None = "any", word: Callable[[str], str] = visible
 ) -> tuple[Choice, ...]:
     """Options of a form; `any_word` is the one that does not filter. What is chosen is always there."""
     known = list(values)

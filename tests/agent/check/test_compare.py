@@ -73,7 +73,7 @@ def test_gpus_that_were_measured_otherwise_are_no_peers(conditions: dict[str, An
 
 def test_a_roof_of_which_the_fleet_knows_nothing_makes_the_gpu_unknown() -> None:
     answer = ridge_answer()
-    answer["bandwidths"] = []
+    del answer["cohorts"][1]
     found = verdict(answer)
 
     assert (found.state, found.reason) == ("unknown", "no band")
@@ -82,7 +82,7 @@ def test_a_roof_of_which_the_fleet_knows_nothing_makes_the_gpu_unknown() -> None
 
 def test_a_slow_roof_accuses_whatever_is_unknown_of_the_other() -> None:
     answer = ridge_answer()
-    answer["bandwidths"] = []
+    del answer["cohorts"][1]
 
     assert verdict(answer, pi_tflops=700.0).state == "degraded"
 
@@ -116,7 +116,7 @@ def test_a_sweep_that_broke_says_by_which_word() -> None:
 
 def half_upgraded(driver: str) -> tuple[GpuVerdict, tuple[Band, ...]]:
     split = cohort(limits(800.0, 776.0, driver="580"), limits(760.0, 737.0, driver="570"))
-    bands = bands_of({**ridge_answer(), "cohorts": [split]})
+    bands = bands_of({"cohorts": [split, ridge_answer()["cohorts"][1]]})
     device = replace(H200, environment=Environment(torch="2.11.0", driver=driver, allow_tf32=False))
     return verdict_on(report(description=device, pi_tflops=760.0), bands, at=NOW), bands
 
@@ -133,7 +133,7 @@ def test_a_gpu_with_a_driver_of_its_own_is_held_against_the_band_that_asks_least
 def test_a_band_of_two_factors_goes_before_one_of_a_single_factor() -> None:
     split = cohort(limits(800.0, 776.0, driver="580"), limits(700.0, 680.0, driver="580", power_limit_w="500"))
     capped = replace(H200, environment=Environment(driver="580", power_limit_w=499.9, allow_tf32=False))
-    bands = bands_of({**ridge_answer(), "cohorts": [split]})
+    bands = bands_of({"cohorts": [split, ridge_answer()["cohorts"][1]]})
 
     assert verdict_on(report(description=capped, pi_tflops=700.0), bands, at=NOW).state == "ok"
 

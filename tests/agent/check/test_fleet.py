@@ -59,7 +59,7 @@ def test_a_device_that_nobody_reported_is_told_apart_from_a_wrong_address() -> N
         asked(lambda _: httpx.Response(404, json={"code": "unknown_device"}))
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>portal</html>", b"[]", b'{"ridges": 3}', b'{"ridges": [], "band'])
+@pytest.mark.parametrize("body", [b"", b"<html>portal</html>", b"[]", b'{"cohorts": 3}', b'{"cohorts": [], "g'])
 def test_what_is_no_answer_of_ours_is_none(body: bytes) -> None:
     with pytest.raises(NoAnswerError, match="not a fleetridge server"):
         asked(lambda _: httpx.Response(200, content=body))

@@ -12,9 +12,9 @@ from sqlalchemy import Engine, event, update
 
 from fleetridge_server.api import gpu_lists
 from fleetridge_server.api.devices import RidgeQuery, read_ridge
-from fleetridge_server.api.gpu_lists import Drawn
 from fleetridge_server.db.database import open_database
 from fleetridge_server.db.tables import Gpu
+from fleetridge_server.responses.verdict import Drawn
 from support.app_client import AppClient
 from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, gpu_id, runs
 from support.fleet import gpu_ids, post, read, ridge

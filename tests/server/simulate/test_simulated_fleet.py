@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
+from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
-from fleetridge_server.simulate.fleet import BETA, CLUSTER, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
+from fleetridge_server.simulate.fleet import BETA, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
 
 MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 
@@ -30,7 +31,7 @@ def test_every_gpu_reports_as_often_as_planned_from_the_simulated_cluster() -> N
     reports = simulated(FleetPlan(gpus=20, noise=0.005, reports=4))
     assert len(reports) == 80
     assert {report.gpu_id for report in reports} == {gpu_id(place) for place in range(20)}
-    assert {report.node.cluster for report in reports if report.node} == {CLUSTER}
+    assert {report.node.cluster for report in reports if report.node} == {SIMULATED}
 
 
 def test_the_same_seed_gives_the_same_fleet() -> None:

@@ -109,23 +109,23 @@ FONT_SIZE = 12.5
 LINE = 17.0
 
 
-def width_of(content: str, size: float = FONT_SIZE) -> float:
+def width_of(content: str) -> float:
     """Width of words in user units, estimated from above."""
-    return display_width(visible(content)) * _ADVANCE * size
+    return display_width(visible(content)) * _ADVANCE * FONT_SIZE
 
 
-def fitted(content: str, width: float, size: float = FONT_SIZE) -> str:
+def fitted(content: str, width: float) -> str:
     """Words that fit into a width, their end replaced by an ellipsis where they did not."""
-    return shortened(visible(content), columns_in(width, size))
+    return shortened(visible(content), columns_in(width))
 
 
-def squeezed(content: str, width: float, size: float = FONT_SIZE) -> str:
+def squeezed(content: str, width: float) -> str:
     """
     A name that fits into a width, its middle replaced by an ellipsis where it did not.
 
     Nodes of a cluster begin alike; it is their ends that tell them apart.
     """
-    shown, columns = visible(content), columns_in(width, size)
+    shown, columns = visible(content), columns_in(width)
     if display_width(shown) <= columns:
         return shown
     head = shortened(shown, columns // _PART_OF_HEAD, ellipsis="")

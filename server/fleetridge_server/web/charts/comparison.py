@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.engine.statistics import Distribution
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, squeezed, width_of
 from fleetridge_server.web.charts.svg import (
     Layout,
@@ -50,13 +51,7 @@ class ComparedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRoof:
-    """
-    One roof.
-
-    Attributes:
-        reference: median from which all differences are taken, that of the first group.
-        groups: the largest first.
-    """
+    """One roof: the largest group first, from whose median all differences are taken."""
 
     label: str
     unit: str
@@ -149,7 +144,7 @@ def _roof(roof: ComparedRoof, axis: Axis, top: float, layout: Layout) -> _DrawnR
         y += LINE + _LANE + _BETWEEN_LANES
     left_out = len(roof.groups) - len(_shown(roof))
     if left_out:
-        more = f"and {left_out} smaller group{'' if left_out == 1 else 's'} in the table"
+        more = f"and {counted(left_out, 'smaller group')} in the table"
         parts.append(words(more, 8, y + LINE * 0.8, "fr-aside"))
         y += LINE
     return _DrawnRoof("".join(parts), first, y)
@@ -157,7 +152,7 @@ def _roof(roof: ComparedRoof, axis: Axis, top: float, layout: Layout) -> _DrawnR
 
 def _change(change: PairedChange, axis: Axis, top: float, layout: Layout) -> str:
     says = _said_of_change(change)
-    short = says if layout is Layout.WIDE else f"{_gpus(change.gpus)}, {signed_percent(change.effect)}"
+    short = says if layout is Layout.WIDE else f"{counted(change.gpus, 'gpu')}, {signed_percent(change.effect)}"
     middle = top + LINE + _LANE / 2
     x, low, high = axis.at(change.effect), axis.at(change.low), axis.at(change.high)
     span = [f"M{c(low)} {c(middle)}H{c(high)}M{c(low)} {c(middle - 5)}v10M{c(high)} {c(middle - 5)}v10"]
@@ -194,24 +189,20 @@ def _head(label: str, says: str, top: float, layout: Layout) -> str:
 
 def _said_of_change(change: PairedChange) -> str:
     interval = f"{signed_percent(change.low)} to {signed_percent(change.high)}"
-    return f"{_gpus(change.gpus)} with themselves {signed_percent(change.effect)} ({interval})"
+    return f"{counted(change.gpus, 'gpu')} with themselves {signed_percent(change.effect)} ({interval})"
 
 
 def _said_of_group(group: ComparedGroup, roof: ComparedRoof) -> str:
     median = quantity(group.values.median, roof.unit)
     if group is roof.groups[0]:
-        return f"{_gpus(group.values.n)}, median {median}, reference"
+        return f"{counted(group.values.n, 'gpu')}, median {median}, reference"
     away = signed_percent(_away(group.values.median, roof) if group.effect is None else group.effect)
     interval = (
         ""
         if group.low is None or group.high is None
         else f" ({signed_percent(group.low)} to {signed_percent(group.high)})"
     )
-    return f"{_gpus(group.values.n)}, median {median}, {away}{interval}"
-
-
-def _gpus(count: int) -> str:
-    return f"{count} gpu{'' if count == 1 else 's'}"
+    return f"{counted(group.values.n, 'gpu')}, median {median}, {away}{interval}"
 
 
 def _grid(axis: Axis, drawn: Sequence[_DrawnRoof], end: float, layout: Layout) -> str:

@@ -10,6 +10,7 @@ from math import floor
 
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.statistics import Distribution, distribution
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, nice_step, roomy, written
 from fleetridge_server.web.charts.svg import (
     Layout,
@@ -25,7 +26,6 @@ from fleetridge_server.web.charts.svg import (
     words,
 )
 from fleetridge_server.web.charts.svg import coordinate as c
-from fleetridge_server.web.charts.symbols import triangle_down
 
 # Of gpus that are spread out between quantiles less than half a one is none.
 LEAST_COUNT = 0.5
@@ -80,12 +80,7 @@ class Spread:
 
 
 def of_quantiles(gpus: int, quantiles: Sequence[float]) -> Spread:
-    """
-    Of the 101 values from 0 % to 100 %.
-
-    Raises:
-        ValueError: it is another number of values.
-    """
+    """Of the 101 values from 0 % to 100 %. Raises ValueError: it is another number of values."""
     if len(quantiles) != _PERCENTILES:
         raise ValueError(f"{len(quantiles)} quantiles: give those at 0 %, 1 % … 100 %, {_PERCENTILES} of them")
     parts = tuple((number / 100, value) for number, value in enumerate(quantiles))
@@ -131,7 +126,6 @@ class DistributionChart:
         values: of all gpus, in `unit`; of those that deserve a look where `crowd` has quantiles and figures of all.
         published: the maker's figure; None where it is not known.
         lowest: value below which a gpu is accused.
-        own: value of the gpu that the chart is about; `own_label` says who that is.
     """
 
     title: str
@@ -139,8 +133,6 @@ class DistributionChart:
     values: tuple[float, ...]
     published: float | None = None
     lowest: float | None = None
-    own: float | None = None
-    own_label: str = ""
     crowd: tuple[Spread, Distribution] | None = None
 
     @property
@@ -183,7 +175,7 @@ def distribution_svg(chart: DistributionChart, layout: Layout = Layout.WIDE) -> 
 
 
 def _axis(chart: DistributionChart, figures: Distribution, layout: Layout) -> Axis:
-    shown = [*chart.reach, *(value for value in (chart.published, chart.lowest, chart.own) if value is not None)]
+    shown = [*chart.reach, *(value for value in (chart.published, chart.lowest) if value is not None)]
     span = max(_LEAST_SPAN * abs(figures.median), abs(figures.median) * 1e-6)
     low, high = roomy(min(shown), max(shown), least_span=span, share=0.03)
     return Axis(low, high, _SIDE, layout.units - _SIDE)
@@ -202,7 +194,7 @@ def _bar(low: float, step: float, gpus: float, most: float, where: tuple[Axis, f
     left, right = axis.at(low), axis.at(low + step)
     height = max(_LOWEST_BAR, (_BARS - 6) * gpus / most)
     count = round(gpus)
-    says = f"{count} gpu{'' if count == 1 else 's'} from {significant(low)} to {quantity(low + step, unit)}"
+    says = f"{counted(count, 'gpu')} from {significant(low)} to {quantity(low + step, unit)}"
     bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
     return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
 
@@ -217,18 +209,13 @@ def _box(figures: Distribution, axis: Axis, top: float) -> str:
 
 
 def _lines(chart: DistributionChart, axis: Axis, top: float, base: float) -> str:
-    """Limit, published figure, and the gpu that the chart is about."""
+    """Limit and published figure."""
     vertical = f" {c(top)}V{c(base + _BOX)}"
     parts = []
     if chart.lowest is not None:
         parts.append(path("fr-limit", [f"M{c(axis.at(chart.lowest))}{vertical}"]))
     if chart.published is not None:
         parts.append(path("fr-published", [f"M{c(axis.at(chart.published))}{vertical}"]))
-    if chart.own is not None:
-        x = axis.at(chart.own)
-        said = element("title", {}, escaped(f"{chart.own_label}: {quantity(chart.own, chart.unit)}"))
-        shape = path("fr-own", [f"M{c(x)} {c(top + 10)}V{c(base)}"]) + triangle_down("fr-sign", x, top + 8, 6)
-        parts.append(element("g", {}, said, shape))
     return "".join(parts)
 
 
@@ -253,13 +240,11 @@ def _keys(chart: DistributionChart) -> list[LegendKey]:
         keys.append(LegendKey(lambda x, y: path("fr-limit", [f"M{c(x)} {c(y - 7)}v14"]), "limit"))
     if chart.published is not None:
         keys.append(LegendKey(lambda x, y: path("fr-published", [f"M{c(x)} {c(y - 7)}v14"]), "published"))
-    if chart.own is not None:
-        keys.append(LegendKey(lambda x, y: triangle_down("fr-sign", x, y, 5), chart.own_label or "this gpu"))
     return keys
 
 
 def _sentence(chart: DistributionChart, figures: Distribution, layout: Layout) -> str:
-    gpus = f"{figures.n} gpu{'' if figures.n == 1 else 's'}"
+    gpus = counted(figures.n, "gpu")
     if figures.n == 1:
         return f"{gpus}, {quantity(figures.median, chart.unit)}"
     short = f"{gpus}, median {quantity(figures.median, chart.unit)}"
@@ -275,6 +260,4 @@ def _description(chart: DistributionChart, figures: Distribution) -> str:
         said.append(f"published {quantity(chart.published, chart.unit)}")
     if chart.lowest is not None:
         said.append(f"accused below {quantity(chart.lowest, chart.unit)}")
-    if chart.own is not None:
-        said.append(f"{chart.own_label or 'this gpu'} {quantity(chart.own, chart.unit)}")
     return ", ".join(said) + "."

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from fleetridge.quantities import signed_percent
 from fleetridge_server.engine.state import State
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import fitted, squeezed
 from fleetridge_server.web.charts.heatmap_layout import (
     Grid,
@@ -83,14 +84,7 @@ def named_cells(cells: Iterable[PlacedCell]) -> list[PlacedCell]:
 
 
 def node_markup(placed: PlacedNode, grid: Grid, named: Collection[int]) -> str:
-    """
-    All plain cells of a node as one link, which says what is in it.
-
-    Args:
-        placed: the node.
-        grid: of the map.
-        named: identities of the cells that are marks of their own.
-    """
+    """All plain cells of a node as one link that says what is in it; `named` ones are marks of their own."""
     node = placed.node
     inner = element("title", {}, escaped(_node_words(placed)))
     if grid.names:
@@ -160,7 +154,7 @@ def _node_words(placed: PlacedNode) -> str:
     for cell in cells:
         if cell.gpu.state not in (None, "ok"):
             counts[str(cell.gpu.state).replace("_", " ")] += 1
-    parts = [f"{len(cells)} gpu{'' if len(cells) == 1 else 's'}"]
+    parts = [f"{counted(len(cells), 'gpu')}"]
     parts += [f"lowest {signed_percent(min(known))}"] if known else []
     parts += [f"{count} {state}" for state, count in sorted(counts.items())]
     return f"{placed.node.name}: {', '.join(parts)}"
@@ -194,9 +188,7 @@ def heatmap_svg(chart: HeatMap, layout: Layout = Layout.WIDE) -> str:
 
 def _cluster_head(head: PlacedHead, cluster: HeatCluster) -> str:
     count = len(cluster.cells)
-    return words(
-        fitted(f"{cluster.name}, {count} gpu{'' if count == 1 else 's'}", head.width), head.x, head.y, "fr-strong"
-    )
+    return words(fitted(f"{cluster.name}, {counted(count, 'gpu')}", head.width), head.x, head.y, "fr-strong")
 
 
 def _keys(cells: Sequence[HeatCell], noted: Sequence[PlacedCell]) -> list[LegendKey]:

@@ -67,10 +67,7 @@ _MOST_COLUMNS = 16
 _MOST_ROWS = 16
 
 # Up to so many gpus cells are so large, for each layout.
-_SIZES = {
-    Layout.WIDE: ((96, 22), (512, 16), (2500, 11)),
-    Layout.NARROW: ((96, 20), (512, 15), (2500, 9)),
-}
+_SIZES = {Layout.WIDE: ((96, 22), (512, 16), (2500, 11)), Layout.NARROW: ((96, 20), (512, 15), (2500, 9))}
 _SMALLEST = {Layout.WIDE: 8, Layout.NARROW: 7}
 # Rows lower than this are too low for the name of their node.
 _NAMED_FROM = 15

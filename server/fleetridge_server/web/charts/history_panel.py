@@ -93,12 +93,7 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChart:
-    """
-    What is drawn, from the first run to the last.
-
-    Attributes:
-        until: end of the axis, so that a gpu that fell silent shows it; None ends with the last run.
-    """
+    """What is drawn, from the first run to the last, or `until` now, so that a gpu that fell silent shows it."""
 
     title: str
     panels: tuple[HistoryPanel, ...]

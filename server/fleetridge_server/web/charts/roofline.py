@@ -122,12 +122,7 @@ def _rows(chart: RooflineChart, plane: Plane) -> list[_ListRow]:
         for roof in chart.roofs
     ]
     rows += [
-        _ListRow(
-            plane.y.at(peak.pi_tflops),
-            "fr-line fr-dashed",
-            *_of_peak(peak),
-            hue=curves.hue(chart, peak.dtype),
-        )
+        _ListRow(plane.y.at(peak.pi_tflops), "fr-line fr-dashed", *_of_peak(peak), hue=curves.hue(chart, peak.dtype))
         for peak in chart.published_pi
     ]
     rows += [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetridge.quantities import deviation, quantity, signed_percent
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, squeezed, width_of
 from fleetridge_server.web.charts.strip_marks import (
     Lane,
@@ -76,12 +77,7 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
         drawn.append(_strip(strip, axis, drawn[-1].end if drawn else top_of(chart.title, layout), layout))
     end = drawn[-1].end
     key, bottom = legend(_keys(strips), end + 2.2 * LINE, layout)
-    parts = [
-        _grid(axis, drawn, end, layout),
-        *(own.head for own in drawn),
-        *(own.marks for own in drawn),
-        key,
-    ]
+    parts = [_grid(axis, drawn, end, layout), *(own.head for own in drawn), *(own.marks for own in drawn), key]
     return framed(chart.title, " ".join(_sentence(strip) for strip in strips), layout, bottom, parts)
 
 
@@ -129,7 +125,7 @@ def _head_lines(strip: Strip, layout: Layout) -> list[tuple[str, str]]:
 
 def _figures(strip: Strip) -> list[str]:
     count = strip.count
-    figures = [f"median {quantity(strip.median, strip.unit)}", f"{count} gpu{'' if count == 1 else 's'}"]
+    figures = [f"median {quantity(strip.median, strip.unit)}", counted(count, "gpu")]
     if strip.limit is not None:
         figures.append(f"limit {signed_percent(-strip.limit)}")
     if strip.published is not None:
@@ -145,10 +141,7 @@ def _marks_of_limits(strip: Strip, lane: Lane) -> str:
     if strip.limit is not None:
         x = axis.at(-strip.limit)
         beyond = rectangle("fr-beyond", axis.start - 8, lane.top, x - axis.start + 8, lane.bottom - lane.top)
-        parts += [
-            beyond,
-            path("fr-limit", [f"M{coordinate(x)} {coordinate(lane.top)}{vertical}"]),
-        ]
+        parts += [beyond, path("fr-limit", [f"M{coordinate(x)} {coordinate(lane.top)}{vertical}"])]
     parts.append(
         path("fr-median", [f"M{coordinate(axis.at(0))} {coordinate(lane.top - 4)}V{coordinate(lane.bottom + 4)}"])
     )

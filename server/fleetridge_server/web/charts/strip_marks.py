@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetridge.quantities import quantity, signed_percent
+from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, Callout, callouts, squeezed, width_of
 from fleetridge_server.web.charts.distribution import LEAST_COUNT, Spread
 from fleetridge_server.web.charts.svg import Layout, coordinate, element, escaped, path, words
@@ -221,7 +222,7 @@ def _bar(number: int, gpus: float, most: float, lane: Lane) -> str:
     height = max(_LOWEST_BAR, (lane.height - 4) * gpus / most)
     low, high = (_deviation_at(edge, lane.axis) for edge in (x, x + _BIN))
     count = round(gpus)
-    says = f"{count} gpu{'' if count == 1 else 's'} from {signed_percent(low)} to {signed_percent(high)}"
+    says = f"{counted(count, 'gpu')} from {signed_percent(low)} to {signed_percent(high)}"
     bar = [
         f"M{coordinate(x)} {coordinate(lane.bottom)}",
         f"v{coordinate(-height)}h{coordinate(_BIN - 0.6)}",

@@ -63,16 +63,7 @@ def element(name: str, attributes: Attributes, *children: str) -> str:
 
 
 def words(content: str, x: float, y: float, kind: str = "", anchor: str | None = None) -> str:
-    """
-    A line of text.
-
-    Args:
-        content: what it says, as it comes.
-        x: where its baseline starts, or has its middle or end, as `anchor` says.
-        y: of its baseline.
-        kind: class of the style sheet.
-        anchor: `middle` or `end`.
-    """
+    """A line of text as it comes; its baseline starts at x, or has its middle or end there, as `anchor` says."""
     return element("text", {"class": kind or None, "x": x, "y": y, "text-anchor": anchor}, escaped(content))
 
 

@@ -61,13 +61,7 @@ def cross(kind: str, x: float, y: float, r: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkStyle:
-    """
-    How gpus in a state are drawn.
-
-    Attributes:
-        word: for legends and for those who listen.
-        size: beside that of a healthy gpu.
-    """
+    """How gpus in a state are drawn: a word for legends and listeners, and a size beside that of a healthy gpu."""
 
     word: str
     kind: str
@@ -117,16 +111,10 @@ class Spot:
 
 def mark(gpu: DrawnGpu, says: str, shape: str, spot: Spot) -> str:
     """
-    A mark with its words, a link where the gpu has a page.
+    A mark with its words, a link where the gpu has a page; `says` is what hovering and focus show.
 
     The tab key stops at what deserves a look; a fleet of healthy gpus must not stand between a reader and the next
     paragraph. All others can be focused by a script and are found in the table beside the chart.
-
-    Args:
-        gpu: who it stands for.
-        says: what hovering and focus show.
-        shape: markup.
-        spot: where that is.
     """
     stops = is_noted(gpu)
     spoken = said_of(gpu, says)
@@ -160,12 +148,7 @@ def said_of(gpu: DrawnGpu, says: str) -> str:
 
 
 def checked_href(href: str) -> str:
-    """
-    An address within the site.
-
-    Raises:
-        ValueError: it leads elsewhere, or may run a script.
-    """
+    """An address within the site. Raises ValueError: it leads elsewhere, or may run a script."""
     if not href.startswith("/") or href.startswith("//"):
         raise ValueError(f"a mark may not link to {href!r}: give a path that starts with one '/'")
     return href

@@ -26,7 +26,7 @@ def test_the_bars_count_every_value(values: list[float], published: float | None
 @pytest.mark.parametrize("layout", Layout)
 def test_no_bar_leaves_the_chart(layout: Layout) -> None:
     """The lowest and the highest value have bars of their own."""
-    svg = distribution_svg(DistributionChart("pi", "TFLOP/s", (640.0, 780.0, 781.0), 989.0, 757.0, 640.0, "n1"), layout)
+    svg = distribution_svg(DistributionChart("pi", "TFLOP/s", (640.0, 780.0, 781.0), 989.0, 757.0), layout)
     starts = [float(bar.get("d", "")[1:].split()[0]) for bar in all_of(svg, "path", "fr-bar")]
 
     assert all(0 <= start <= layout.units for start in starts)
