@@ -143,6 +143,17 @@ def test_of_a_small_fleet_one_is_made_for_the_answer(known: Fleet, monkeypatch: 
     assert kind_of(known, NOON + 2 * HOUR) == ("historical", NOON + 2 * HOUR)
 
 
+def test_of_a_small_fleet_what_somebody_had_stored_answers_for_its_very_time_alone(
+    known: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not know what was reported after it."""
+    monkeypatch.setattr(answering, "MOST_GPUS_AT_ONCE", 8)
+    known.evaluator.evaluate_past(known.device_group(), NOON + HOUR)
+
+    assert kind_of(known, NOON + HOUR) == ("historical", NOON + HOUR)
+    assert kind_of(known, NOON + HOUR + SECOND) == ("made", NOON + HOUR + SECOND)
+
+
 def test_one_that_is_made_for_an_answer_says_what_a_stored_one_says(
     known: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
