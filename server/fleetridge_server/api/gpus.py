@@ -31,6 +31,7 @@ from fleetridge_server.http.paging import (
     MomentQuery,
     PageQuery,
     Position,
+    is_asked,
     list_id,
     moment,
     not_of_this_list,
@@ -98,19 +99,22 @@ def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> Gp
     this_list = list_id(f"/gpus/{gpu_id}/history", query)
     position = position_after(query.after, this_list)
     span = Span(moment(query.as_of, position), simulated=query.cluster is not None)
+    asked = is_asked(query.as_of, position)
     only = Filter(query.dtype, query.regime)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)
-        names = named(session, session.get_one(Device, gpu.device_id))
+        location = location_of_gpu(session, gpu.id, span)
+        device = session.get_one(Device, gpu.device_id if location is None else location.device_id)
+        names = named(session, device)
         reports = reports_before(session, gpu.id, as_of=span.as_of, before=_before(position), limit=query.limit + 1)
-        shown, following = page(reports, query.limit, lambda own: _position(own.report, this_list, span))
+        shown, following = page(reports, query.limit, lambda own: _position(own.report, this_list, span, asked=asked))
         epochs = epochs_of(settings(session, gpu.id, as_of=span.as_of))
         around = [run.report_id for pair in around_changes(epochs) for runs in pair for run in runs]
         roofs = {
             report_id: {key: roof for key, roof in own.items() if only.takes_roof(key)}
             for report_id, own in judged_roofs(session, {own.report.id for own in shown} | set(around)).items()
         }
-        ref = evaluation_for(session, gpu.device_id, span, explicit=query.as_of is not None)
+        ref = evaluation_for(session, device.id, span, explicit=asked)
         said = None if ref is None else verdicts_of(session, ref, [gpu_id]).get(gpu_id)
         verdict_changes = changes_of_gpu(session, gpu_id, span, limit=_MOST_VERDICT_CHANGES)
     return GpuHistoryAnswer(
@@ -195,8 +199,8 @@ def _roofs(session: Session, gpu_id: str, ref: EvaluationRef | None, said: Dated
     return roofs_of(said.verdict, ref.body, readings_of(session, newest_reports(said.verdict)))
 
 
-def _position(report: Report, of_list: str, span: Span) -> Position:
-    return Position(of_list=of_list, as_of=span.as_of, name=str(report.id), at=report.ordered_at)
+def _position(report: Report, of_list: str, span: Span, *, asked: bool) -> Position:
+    return Position(of_list=of_list, as_of=span.as_of, asked=asked, name=str(report.id), at=report.ordered_at)
 
 
 def _before(position: Position | None) -> Before | None:

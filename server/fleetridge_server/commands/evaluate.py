@@ -117,8 +117,16 @@ def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime 
 
 
 def _moment(text: str) -> datetime:
+    from fleetridge_server.http.paging import EARLIEST
+
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 2026-11-20T02:00:00Z") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    # Whatever is reported until a time that is yet to come, an evaluation of now does not know.
+    if moment > datetime.now(timezone.utc):
+        raise argparse.ArgumentTypeError(f"{text!r} is later than now; leave --as-of out to judge as of now")
+    if moment < EARLIEST:
+        raise argparse.ArgumentTypeError(f"give a time from {EARLIEST:%Y} on; no report is older than {text!r}")
+    return moment

@@ -209,8 +209,9 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
     """
     The evaluation that answers for a time; for now (not `explicit`) only a stored one.
 
-    A stored one of which everything is kept; else, of a fleet that is small enough, one that is made for the answer;
-    else a stored one of which figures, order and states are kept; None where there is none.
+    The newest, for every time since; one that is stored as of the very time with all its verdicts; else, of a fleet
+    that is small enough, one that is made for the answer; else the stored one before, of which at least figures, order
+    and states are kept; None where there is none.
 
     Args:
         session: to read in.
@@ -219,7 +220,9 @@ def evaluation_for(session: Session, device_id: int, span: Span, *, explicit: bo
         explicit: whether the time was asked for; for now only a stored evaluation answers.
     """
     found = evaluation_at(session, device_id, span, explicit=explicit)
-    if not explicit or (found is not None and found.has_verdicts):
+    # What somebody had stored of an earlier time does not know what was reported since.
+    is_of_then = found is not None and (found.is_current or (found.has_verdicts and found.as_of == span.as_of))
+    if not explicit or is_of_then:
         return found
     if _gpus(session, device_id, span) > MOST_GPUS_AT_ONCE:
         return found

@@ -33,15 +33,15 @@ _MOST_DIGITS = 18
 _MOST_SEVERITY = 255
 
 # No report is older; answers look back from their time, which has to leave room for that.
-_EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _Entry = TypeVar("_Entry")
 
 
 def _not_before_all_reports(time: datetime) -> datetime:
     # By a function, as JSON Schema has no word for a bound of a time.
-    if time < _EARLIEST:
-        raise ValueError(f"give a time from {_EARLIEST:%Y} on; no report is older")
+    if time < EARLIEST:
+        raise ValueError(f"give a time from {EARLIEST:%Y} on; no report is older")
     return time
 
 

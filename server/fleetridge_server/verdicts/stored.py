@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -198,11 +198,11 @@ def columns_of(session: Session, ref: EvaluationRef, cohorts: Iterable[int]) -> 
 def verdicts_of(session: Session, ref: EvaluationRef, gpu_ids: Collection[str]) -> dict[str, DatedVerdict]:
     """All that an evaluation says of some gpus, by id; nothing where it is not kept (`has_verdicts`)."""
     if ref.unstored is not None:
-        records = ref.unstored.records
+        records = {gpu_id: ref.unstored.records[gpu_id] for gpu_id in gpu_ids if gpu_id in ref.unstored.records}
+        begun = _begun(session, ref, {gpu_id: own.state for gpu_id, own in records.items()})
         return {
-            gpu_id: DatedVerdict(ref.as_of, shown_verdict(gpu_id, records[gpu_id].body, ref.references))
-            for gpu_id in gpu_ids
-            if gpu_id in records
+            gpu_id: DatedVerdict(begun[gpu_id], shown_verdict(gpu_id, own.body, ref.references))
+            for gpu_id, own in records.items()
         }
     if not ref.has_verdicts:
         return {}
@@ -213,7 +213,10 @@ def verdicts_of(session: Session, ref: EvaluationRef, gpu_ids: Collection[str]) 
         for gpu_id, since, body in session.execute(query):
             if body is not None:
                 found[gpu_id] = DatedVerdict(since, shown_verdict(gpu_id, body, ref.references))
-    return found
+    if not ref.historical:
+        return found
+    begun = _begun(session, ref, {gpu_id: own.verdict.state for gpu_id, own in found.items()})
+    return {gpu_id: own._replace(since=begun[gpu_id]) for gpu_id, own in found.items()}
 
 
 def summaries_of(
@@ -231,8 +234,9 @@ def summaries_of(
     if ref.unstored is not None:
         records = ref.unstored.records
         named = records if gpu_ids is None else {gpu_id: records[gpu_id] for gpu_id in gpu_ids if gpu_id in records}
+        begun = _begun(session, ref, {gpu_id: own.state for gpu_id, own in named.items()})
         return {
-            gpu_id: VerdictSummary(gpu_id, own.state, own.last_state, ref.as_of, own.reason, own.loss)
+            gpu_id: VerdictSummary(gpu_id, own.state, own.last_state, begun[gpu_id], own.reason, own.loss)
             for gpu_id, own in named.items()
             if states is None or own.state in states or own.last_state in states
         }
@@ -246,13 +250,17 @@ def summaries_of(
     chunks: Iterable[list[ColumnElement[bool]]] = [[]]
     if gpu_ids is not None:
         chunks = ([row.identity.in_(chunk)] for chunk in in_chunks(sorted(gpu_ids)))
-    return {
+    found = {
         gpu_id: VerdictSummary(
             gpu_id, cast("State", state), cast("State | None", last_state), since, reason, order.loss_of(gpu_row)
         )
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
     }
+    if not ref.historical:
+        return found
+    begun = _begun(session, ref, {gpu_id: own.state for gpu_id, own in found.items()})
+    return {gpu_id: replace(own, since=begun[gpu_id]) for gpu_id, own in found.items()}
 
 
 def verdict_counts(session: Session, ref: EvaluationRef | None, cluster: str | None) -> dict[State, int]:
@@ -322,8 +330,31 @@ def _said_by(ref: EvaluationRef, *only: ColumnElement[bool]) -> list[ColumnEleme
     change = VerdictChange
     if ref.historical:
         return [*own, change.evaluation_id == ref.evaluation_id, change.historical.is_(True)]
+    return [_newest_in_series(ref, *own)]
+
+
+def _newest_in_series(ref: EvaluationRef, *own: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether a change is the last that the series had of its gpu, of those that are chosen, as of an evaluation."""
+    change = VerdictChange
     up_to = (*own, change.historical.is_(False), change.as_of <= ref.as_of)
-    return [change.id.in_(_first_of_each(change.identity, change.id, up_to, (change.as_of.desc(), change.id.desc())))]
+    return change.id.in_(_first_of_each(change.identity, change.id, up_to, (change.as_of.desc(), change.id.desc())))
+
+
+def _begun(session: Session, ref: EvaluationRef, states: Mapping[str, State]) -> dict[str, datetime]:
+    """
+    When the state of each gpu began, by an evaluation that stands beside the series.
+
+    Where the series said the same at that time, when it said so first; else as of the evaluation.
+    """
+    change = VerdictChange
+    of_device = change.device_id == ref.device_id, change.simulated.is_(ref.simulated)
+    begun = dict.fromkeys(states, ref.as_of)
+    for chunk in in_chunks(sorted(states)):
+        newest = _newest_in_series(ref, *of_device, change.identity.in_(chunk))
+        for gpu_id, state, since in session.execute(select(change.identity, change.state, change.since).where(newest)):
+            if state == states[gpu_id]:
+                begun[gpu_id] = since
+    return begun
 
 
 def _in_one_of(ref: EvaluationRef, states: Collection[str]) -> ColumnElement[bool]:

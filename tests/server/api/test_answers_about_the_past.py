@@ -100,6 +100,46 @@ def test_a_gpu_without_a_name_takes_its_real_one_when_it_comes(client: AppClient
     assert list(names.values()) == [["sm_90 140 GiB"], ["H200"]]
 
 
+def test_a_history_of_the_past_is_that_of_the_device_of_then(client: AppClient) -> None:
+    """As the gpu itself is."""
+    post(client, [make_report(gpu__device=None, **at(2))])
+    post_judged(client, [make_report(**at(4))])
+
+    then = {"as_of": "2026-11-20T03:30:00Z"}
+    gpu, history = read(client, "/gpus/GPU-00000001", **then), read(client, "/gpus/GPU-00000001/history", **then)
+
+    assert history["device"] == gpu["device"]
+    assert history["device"]["name"] == "sm_90 140 GiB"
+    assert read(client, "/gpus/GPU-00000001/history")["device"]["name"] == "H200"
+
+
+def test_every_page_of_a_history_of_the_past_says_what_was_said_then(client: AppClient) -> None:
+    """Also where the page is asked for by its token alone."""
+    falling = [845.0, 845.0, 845.0, 845.0, *(845.0 * 0.985**day for day in range(1, 9))]
+    post_judged(
+        client,
+        [
+            make_report(
+                pi_tflops=pi if gpu == 0 else 845.0 + gpu,
+                gpu__uuid=f"GPU-{gpu}",
+                gpu__index=gpu,
+                gpu__pci_bus_id=f"0000:0{gpu}:00.0",
+                measured_from=f"2026-11-{day:02}T02:00:00Z",
+                measured_to=f"2026-11-{day:02}T02:00:20Z",
+            )
+            for day, pi in enumerate(falling, start=1)
+            for gpu in range(8)
+        ],
+    )
+    url = "/gpus/GPU-0/history"
+
+    first = read(client, url, as_of="2026-11-04T12:00:00Z", limit=2)
+    second = read(client, url, limit=2, after=first["next"])
+
+    assert read(client, url)["drifts"] != first["drifts"]
+    assert (second["as_of"], second["drifts"]) == (first["as_of"], first["drifts"])
+
+
 def test_a_made_up_gpu_with_a_real_ones_id_changes_nothing_of_it(client: AppClient) -> None:
     """Each is read where it is asked for."""
     post(client, [make_report()])

@@ -59,12 +59,20 @@ def test_without_a_time_the_course_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"), [(["--device", "Voodoo 2"], "Voodoo 2"), (["--as-of", "yesterday"], "2026-11-20")]
+    ("arguments", "word"),
+    [
+        (["--device", "Voodoo 2"], "Voodoo 2"),
+        (["--as-of", "yesterday"], "2026-11-20"),
+        (["--as-of", "2999-01-01T00:00:00Z"], "leave --as-of out"),
+        (["--as-of", "9999-12-31T23:59:59-12:00"], "leave --as-of out"),
+        (["--as-of", "0001-01-01"], "from 1970 on"),
+        (["--as-of", "0001-01-01T00:00:00+14:00"], "from 1970 on"),
+    ],
 )
 def test_what_cannot_be_judged_is_refused_with_the_remedy(
     database_url: str, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
 ) -> None:
-    """A device that there is not, and a time that is none."""
+    """A device that there is not, a time that is none, is yet to come or is before all reports."""
     try:
         code = cli.main(["evaluate", "--database-url", database_url, *arguments])
     except SystemExit as ended:

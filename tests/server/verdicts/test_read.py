@@ -21,7 +21,7 @@ from fleetridge_server.verdicts.stored import (
     summaries_of,
     verdicts_of,
 )
-from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet
+from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
 
 SECOND = timedelta(seconds=1)
 SLOW = {"GPU-2": 0.12}
@@ -141,6 +141,37 @@ def test_of_a_small_fleet_one_is_made_for_the_answer(known: Fleet, monkeypatch: 
     assert kind_of(known, NOON + 4 * HOUR) == ("newest", NOON + 3 * HOUR)
     known.evaluator.evaluate_past(known.device_group(), NOON + 2 * HOUR)
     assert kind_of(known, NOON + 2 * HOUR) == ("historical", NOON + 2 * HOUR)
+
+
+def test_of_a_small_fleet_what_somebody_had_stored_answers_for_its_very_time_alone(
+    known: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not know what was reported after it."""
+    monkeypatch.setattr(answering, "MOST_GPUS_AT_ONCE", 8)
+    known.evaluator.evaluate_past(known.device_group(), NOON + HOUR)
+
+    assert kind_of(known, NOON + HOUR) == ("historical", NOON + HOUR)
+    assert kind_of(known, NOON + HOUR + SECOND) == ("made", NOON + HOUR + SECOND)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_state_of_the_past_is_as_old_as_the_series_says_where_it_said_the_same(
+    known: Fleet, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool
+) -> None:
+    """A state that nobody had said by then began as of the answer."""
+    monkeypatch.setattr(answering, "MOST_GPUS_AT_ONCE", 8)
+    at = NOON + 2 * HOUR
+    known.store([a_report("GPU-3", 600.0, at=at - since * SECOND) for since in (1, 2, 3)], received_at=at - SECOND)
+    if is_stored:
+        known.evaluator.evaluate_past(known.device_group(), at)
+
+    with answer_for(known, at) as (session, ref):
+        assert ref is not None
+        assert (ref.unstored is None) == is_stored
+        summaries, verdicts = summaries_of(session, ref), verdicts_of(session, ref, ["GPU-2", "GPU-3"])
+    since = {gpu_id: own.since for gpu_id, own in summaries.items()}
+    assert since == {f"GPU-{gpu}": at if gpu == 3 else NOON + HOUR for gpu in range(8)}
+    assert {gpu_id: own.since for gpu_id, own in verdicts.items()} == {"GPU-2": NOON + HOUR, "GPU-3": at}
 
 
 def test_one_that_is_made_for_an_answer_says_what_a_stored_one_says(

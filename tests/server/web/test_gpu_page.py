@@ -103,6 +103,10 @@ def test_a_gpu_without_an_evaluation_says_what_to_do(client: AppClient) -> None:
     assert note in page.text
 
 
+def test_the_page_of_any_time_can_be_drawn(sick_fleet: AppClient) -> None:
+    assert SICK in page_of(sick_fleet, f"{PAGE}?as_of=9999-12-31T23:59:59.999999Z").text
+
+
 def test_the_bundle_holds_verdict_history_charts_and_the_reports_as_sent(sick_fleet: AppClient) -> None:
     answer = sick_fleet.get(f"{PAGE}/evidence.zip")
 

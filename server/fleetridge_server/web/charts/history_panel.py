@@ -141,12 +141,11 @@ class Times:
         span = timedelta(seconds=self.axis.high)
         step = next((step for step in _STEPS if span / step <= at_most), span / at_most)
         day = self.first.replace(hour=0, minute=0, second=0, microsecond=0)
-        number = (self.first - day) // step + 1
-        found = []
-        while (moment := day + number * step) <= self.first + span:
-            found.append((self.at(moment), f"{moment:%m-%d}" if step >= timedelta(days=1) else f"{moment:%m-%d %H}h"))
-            number += 1
-        return found
+        # Counted in spans, as after the last tick there may be no further date.
+        until = min(self.first - day + span, datetime.max.replace(tzinfo=day.tzinfo) - day)
+        moments = [day + number * step for number in range((self.first - day) // step + 1, until // step + 1)]
+        form = "%m-%d" if step >= timedelta(days=1) else "%m-%d %Hh"
+        return [(self.at(moment), f"{moment:{form}}") for moment in moments]
 
 
 def panel_height(panel: HistoryPanel, layout: Layout) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -81,6 +81,14 @@ def test_an_end_after_the_last_run_shows_the_silence() -> None:
     ]
 
     assert ends[1] < ends[0]
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_an_end_at_the_last_moment_that_there_is_can_be_drawn(layout: Layout) -> None:
+    """There is no tick after it."""
+    svg = history_svg(replace(history_chart(0, 1, 2), until=datetime.max.replace(tzinfo=timezone.utc)), layout)
+
+    assert len(all_of(svg, "circle", "fr-peer")) >= 3
 
 
 @given(
