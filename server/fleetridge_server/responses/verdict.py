@@ -117,8 +117,8 @@ def cohort_values(
 def _compared(
     gpu_id: str, own: JudgedRoof, peers: Mapping[Cohort, Distribution], reports: Mapping[UUID, Readings]
 ) -> Compared:
-    roof = RoofKey(**{name: getattr(own.roof, name) for name in RoofKey._fields})
-    cohort, newest = Cohort(roof, own.conditions), own.runs[0]
+    cohort, newest = cohort_of(own), own.runs[0]
+    roof = cohort.roof
     report = reports.get(UUID(newest.report_id))
     reading = None if report is None else report.readings.get(roof)
     if reading is None:

@@ -17,7 +17,7 @@ from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.verdicts.roof_shapes import Answer, FleetBandwidth, FleetRidge, LevelName, RoofName
-from fleetridge_server.verdicts.verdict_shapes import Band, CohortShown, FactShown
+from fleetridge_server.verdicts.verdict_shapes import Band, CohortShown, FactShown, JudgedRoof
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +247,8 @@ def references_of(cohorts: Iterable[CohortShown]) -> dict[str, Reference]:
     }
 
 
-def cohort_of(shown: CohortShown) -> Cohort:
-    """Key of a cohort as the engine has it."""
+def cohort_of(shown: CohortShown | JudgedRoof) -> Cohort:
+    """Key of a cohort, or of that in which a gpu is judged, as the engine has it."""
     roof = shown.roof
     key = RoofKey(**{name: getattr(roof, name) for name in RoofKey._fields})
     return Cohort(key, shown.conditions)
