@@ -26,7 +26,7 @@ from fleetridge_server.fleet.locations import (
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
-from fleetridge_server.responses.verdict import cohort_values, judged_cohorts
+from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
@@ -93,7 +93,7 @@ def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Co
         device=names,
         as_of=span.as_of,
         by=query.by,
-        evaluated_as_of=None if ref is None else ref.as_of,
+        **evaluated_by(ref, device=device.slug, asked=query.as_of),
         roofs=roof_comparisons(grouped_cohorts(values), upgrades),
     )
 

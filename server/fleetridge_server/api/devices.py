@@ -136,7 +136,9 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
             lambda count: Position(of_list=this_list, as_of=span.as_of, asked=asked, name=count.device.name),
         )
         summaries = _summaries(session, shown, evaluations, span, query, asked=asked)
-    return answered(request, DeviceList(as_of=span.as_of, devices=summaries, next=following), text.device_list)
+    # A list that goes on shows evaluations that came since it began.
+    as_of = max([span.as_of, *(own.evaluated_as_of for own in summaries if own.evaluated_as_of is not None)])
+    return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), text.device_list)
 
 
 @router.get(
@@ -222,14 +224,14 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
     ref, body = found.ref, None if found.ref is None else found.ref.body
     answer = DeviceRidge(
         device=names,
-        as_of=span.as_of,
+        as_of=found.as_of,
         **evaluated_by(ref, device=device.slug, asked=span.as_of if asked.is_past else None),
         verdicts={} if body is None else body.counts,
         notices=() if body is None else body.notices,
         cohorts=() if body is None else tuple(own for own in body.cohorts if only.takes_roof(own.roof)),
         ridges=found.ridges,
         bandwidths=found.bandwidths,
-        gpus=tuple(gpu_row(gpu.location, gpu.roofs, _verdict(gpu), gpu.unjudged, span.as_of) for gpu in found.shown),
+        gpus=tuple(gpu_row(gpu.location, gpu.roofs, _verdict(gpu), gpu.unjudged, found.as_of) for gpu in found.shown),
         next=found.next,
     )
     return RidgeRead(answer, found)

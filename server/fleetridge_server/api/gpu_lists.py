@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import isnan, nan
 from uuid import UUID
 
@@ -87,9 +88,15 @@ class ListRequest:
 
 @dataclass(frozen=True, slots=True)
 class GpuList:
-    """One page of a list, with the evaluation that it rests on and the figures of the whole device."""
+    """
+    One page of a list, with the evaluation that it rests on and the figures of the whole device.
+
+    Attributes:
+        as_of: of its numbers: of a page that goes on under a newer evaluation not before that one.
+    """
 
     ref: EvaluationRef | None
+    as_of: datetime
     ridges: tuple[FleetRidge, ...]
     bandwidths: tuple[FleetBandwidth, ...]
     shown: tuple[ListedGpu, ...]
@@ -171,13 +178,15 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
         left += _unknown(session, asked, ranking)
     evaluation_id = None if ranking is None else ranking.evaluation_id
     shown, following = page(left, asked.limit, lambda entry: _position(entry, asked, evaluation_id))
+    as_of = asked.span.as_of if ref is None else max(asked.span.as_of, ref.as_of)
     figures = None if ref is None else ref.body.figures
     ridges, bandwidths = ((), ()) if figures is None else filtered_figures(figures, asked.only)
     return GpuList(
         ref=ref,
+        as_of=as_of,
         ridges=ridges,
         bandwidths=bandwidths,
-        shown=_shown(session, asked, ref, [entry.row for entry in shown]),
+        shown=_shown(session, asked, ref, [entry.row for entry in shown], as_of),
         next=following,
         drawn=Drawn() if ref is None or ranking is None or not asked.drawn else _drawn(session, asked, ref, ranking),
     )
@@ -268,7 +277,7 @@ def _position(entry: _Entry, asked: ListRequest, evaluation_id: int | None) -> P
 
 
 def _shown(
-    session: Session, asked: ListRequest, ref: EvaluationRef | None, rows: Sequence[int]
+    session: Session, asked: ListRequest, ref: EvaluationRef | None, rows: Sequence[int], as_of: datetime
 ) -> tuple[ListedGpu, ...]:
     """Some gpus with all that is said of them, in their order."""
     locations = locations_of_gpus(session, rows, asked.span, is_past=asked.is_past)
@@ -278,7 +287,7 @@ def _shown(
     summaries = summaries_of(session, ref, gpu_ids=gpu_ids) if ref is not None and only_states else {}
     reports = readings_of(session, {report for own in said.values() for report in newest_reports(own.verdict)})
     waiting = [] if asked.is_past and ref is not None and ref.unstored is not None else [*locations.values()]
-    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, asked.span.as_of)
+    unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, as_of)
     return tuple(
         ListedGpu(
             location=locations[row],

@@ -50,9 +50,9 @@ from fleetridge_server.responses.gpu import (
     runs_shown,
     verdict_changes_shown,
 )
-from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of
+from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of, state_as_verdict
 from fleetridge_server.verdicts.roof_shapes import shape_of
-from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, verdicts_of
+from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, summaries_of, verdicts_of
 
 router = APIRouter(tags=["gpus"])
 
@@ -161,7 +161,7 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         device = session.get_one(Device, gpu.device_id if location is None else location.device_id)
         names = named(session, device)
         ref = evaluation_for(session, device.id, span, explicit=query.as_of is not None)
-        said = None if ref is None else verdicts_of(session, ref, [gpu_id]).get(gpu_id)
+        said = None if ref is None else _said(session, ref, gpu_id)
         own = _roofs(session, gpu_id, ref, said)
         waiting = () if location is None or (ref is not None and ref.unstored is not None) else (location,)
         unjudged = newest_unjudged(session, waiting, None if ref is None else ref.judged_until, span.as_of).get(gpu.id)
@@ -183,13 +183,19 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         verdict=None if said is None else said.verdict,
         latest=reports[0] if reports else None,
         not_judged_yet=None if unjudged is None else device_answers.report_summary(unjudged),
-        **device_answers.gpu_figures(
-            own, is_stale=said is not None and said.verdict.state == "stale", as_of=span.as_of
-        ),
+        **device_answers.gpu_figures(own, None if said is None else said.verdict, span.as_of),
         other_roofs=tuple(device_answers.shown_roof(value, span.as_of) for value in own.others),
         reports=tuple(reports),
     )
     return GpuRead(answer, own)
+
+
+def _said(session: Session, ref: EvaluationRef, gpu_id: str) -> DatedVerdict | None:
+    """What an evaluation says of a gpu: as the lists do, where its numbers are gone what is still known."""
+    if ref.has_verdicts:
+        return verdicts_of(session, ref, [gpu_id]).get(gpu_id)
+    summary = summaries_of(session, ref, gpu_ids=[gpu_id]).get(gpu_id)
+    return None if summary is None else DatedVerdict(summary.since, state_as_verdict(summary))
 
 
 def _roofs(session: Session, gpu_id: str, ref: EvaluationRef | None, said: DatedVerdict | None) -> GpuRoofs:

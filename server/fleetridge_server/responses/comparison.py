@@ -10,8 +10,9 @@ from fleetridge_server.engine.cohort import Conditions, cohort_order
 from fleetridge_server.engine.rule import FEWEST_PEERS
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.upgrades import FactorGroup, GroupedCohort
+from fleetridge_server.responses.verdict import EvaluatedAnswer
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
-from fleetridge_server.verdicts.roof_shapes import Answer, DeviceName, RoofName
+from fleetridge_server.verdicts.roof_shapes import DeviceName, RoofName
 from fleetridge_server.verdicts.sentence import roof_name, unit_of
 
 
@@ -58,7 +59,7 @@ class RoofComparison:
     left_out: int
 
 
-class Comparison(Answer):
+class Comparison(EvaluatedAnswer):
     """
     What a setting, a version or a place does to a device's gpus.
 
@@ -68,7 +69,6 @@ class Comparison(Answer):
     device: DeviceName
     as_of: datetime
     by: str
-    evaluated_as_of: datetime | None
     roofs: tuple[RoofComparison, ...]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleetridge_server.engine.cohort import GpuValue
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.state import UNUSABLE, State
 from fleetridge_server.fleet.locations import GpuLocation
 from fleetridge_server.fleet.reports import NamedReport
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
@@ -29,15 +29,15 @@ from fleetridge_server.verdicts.roof_shapes import (
     Worst,
 )
 from fleetridge_server.verdicts.sentence import unit_of
-from fleetridge_server.verdicts.verdict_shapes import CohortShown
+from fleetridge_server.verdicts.verdict_shapes import CohortShown, GpuVerdict
 
 
 class GpuRow(Answer):
     """
     One gpu of a device.
 
-    `outcome` and `reason` are those of its newest report, measured or not; a gpu without a value is flagged
-    `unmeasured`, for no data is neither good nor bad. `verdict` is null before the first evaluation.
+    `outcome` and `reason` are those of its newest report, measured or not; a gpu is flagged `unmeasured` where its
+    verdict says so, for no data is neither good nor bad. `verdict` is null before the first evaluation.
     All numbers are those of one evaluation (`evaluated_as_of`); `not_judged_yet` is the newest report since, of which
     it knows nothing.
     """
@@ -116,16 +116,16 @@ def gpu_row(
         not_judged_yet=None if unjudged is None else report_summary(unjudged),
         measured_to=None if newest is None or newest.newest is None else newest.newest.measured_to,
         age_s=None if newest is None else _age_s(newest, as_of),
-        **gpu_figures(roofs, is_stale=verdict is not None and verdict.state == "stale", as_of=as_of),
+        **gpu_figures(roofs, verdict, as_of),
         verdict=verdict,
     )
 
 
-def gpu_figures(roofs: GpuRoofs, *, is_stale: bool, as_of: datetime) -> dict[str, Any]:
+def gpu_figures(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None, as_of: datetime) -> dict[str, Any]:
     """What is said alike of a gpu in a list and of one by itself."""
     return {
         "worst": _worst(roofs),
-        "flags": _gpu_flags(roofs, is_stale=is_stale),
+        "flags": _gpu_flags(roofs, verdict),
         "ridges": tuple(_gpu_ridge(ridge, as_of) for ridge in roofs.ridges),
         "bandwidths": tuple(_gpu_bandwidth(beta, as_of) for beta in roofs.bandwidths),
     }
@@ -148,13 +148,16 @@ def _worst(roofs: GpuRoofs) -> roof_shapes.Worst | None:
     )
 
 
-def _gpu_flags(roofs: GpuRoofs, *, is_stale: bool) -> tuple[roof_shapes.Flag, ...]:
-    """What to know before trusting a gpu's figures; it is stale where its state says so, and nowhere else."""
+def _gpu_flags(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None) -> tuple[roof_shapes.Flag, ...]:
+    """What to know before trusting a gpu's figures; stale or unmeasured it is where its verdict says so alone."""
     said: set[roof_shapes.Flag] = {flag for compared in roofs.judged for flag in _flags(compared.own)}
-    if not roofs.judged:
-        said.add("unmeasured")
-    if is_stale:
+    if verdict is None:
+        return tuple(sorted(said))
+    if verdict.state == "stale":
         said.add("stale")
+    # Whose runs say nothing never gave a value that counts, whatever else it is.
+    if verdict.state == "unmeasured" or (verdict.state in UNUSABLE and verdict.last_state is None):
+        said.add("unmeasured")
     return tuple(sorted(said))
 
 

@@ -17,9 +17,11 @@ from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.db.tables import Gpu, Node
 from fleetridge_server.db.verdict_tables import CurrentVerdict
 from fleetridge_server.engine.notices import NoticeKind
+from fleetridge_server.engine.ridge import best_betas
 from fleetridge_server.engine.state import STATES
 from fleetridge_server.engine.wording import rate_of
 from fleetridge_server.fleet.find import names_of_devices
+from fleetridge_server.verdicts.evaluation_shapes import cohort_of
 from fleetridge_server.verdicts.record import shown_verdict
 from fleetridge_server.verdicts.roof_shapes import RoofName
 from fleetridge_server.verdicts.stored import EvaluationRef, current_evaluations
@@ -193,15 +195,15 @@ class VerdictCollector(Collector):
         )
         for gpu in self._read.gpus:
             shown = _shown(gpu)
-            betas = {own.roof.regime: own.value for own in shown if own.roof.kind == "memory"}
+            values = {cohort_of(own): {gpu.verdict.gpu_id: own.value} for own in gpu.verdict.roofs}
             for own in shown:
                 labels = (*_labels(gpu), own.roof.dtype, own.roof.regime)
                 is_pi = own.roof.kind == "compute"
                 (pi if is_pi else beta).add_metric(labels, own.value)
                 deviation.add_metric((*_labels(gpu), *_roof_labels(own.roof)), -own.loss)
-                under = betas.get(own.roof.regime, betas.get("burst"))
-                if is_pi and under is not None:
-                    ridge.add_metric(labels, ridge_flop_per_byte(own.value, under))
+                under = best_betas(cohort_of(own), values)(gpu.verdict.gpu_id) if is_pi else None
+                if under is not None:
+                    ridge.add_metric(labels, ridge_flop_per_byte(own.value, under[1]))
         yield from (pi, beta, ridge, deviation)
 
 

@@ -206,6 +206,25 @@ def state_shown(summary: VerdictSummary) -> VerdictShown:
     )
 
 
+def state_as_verdict(summary: VerdictSummary) -> GpuVerdict:
+    """The same in the form of a whole verdict, without any of the numbers."""
+    shown = state_shown(summary)
+    return GpuVerdict(
+        gpu_id=summary.gpu_id,
+        state=shown.state,
+        last_state=shown.last_state,
+        text=shown.text,
+        reason=None,
+        worst_loss=shown.loss,
+        flags=(),
+        reasons=(),
+        roofs=(),
+        links=(),
+        drifts=(),
+        excuses=(),
+    )
+
+
 def _note(device: str, asked: datetime | None) -> str:
     if asked is None:
         return f"not evaluated yet; the server does so soon, or run `fleetridge-server evaluate --device {device}`"

@@ -140,7 +140,8 @@ def _gpu(row: GpuRow) -> list[str]:
     where = [verdict, row.node or MISSING, MISSING if row.index is None else str(row.index), short_id(row.gpu_id)]
     worst = row.worst
     if worst is None:
-        said = "unmeasured" if row.outcome in (None, "measured") else f"{row.outcome}: {row.reason}"
+        unmeasured = "unmeasured" if "unmeasured" in row.flags else MISSING
+        said = unmeasured if row.outcome in (None, "measured") else f"{row.outcome}: {row.reason}"
         return [said, MISSING, MISSING, MISSING, MISSING, *where]
     roof = f"{worst.roof} {variant(worst.dtype, worst.regime)}".replace("sustained", "sust.")
     return [roof, signed_percent(worst.deviation), *_ridge_of(worst, row.ridges), *where]

@@ -100,7 +100,7 @@ def comparison(answer: Comparison) -> str:
         lines([f"{answer.device.name} by {_factor(answer.by)}, as of {at(answer.as_of)}"]),
         *(_roof(roof, words, answer.by) for roof, words in zip(answer.roofs, conditions, strict=True)),
         "" if answer.roofs else "nothing to compare: no valid report has a judged roof here",
-        lines(_explained(answer.roofs)),
+        lines([*_explained(answer.roofs), *([answer.evaluation_note] if answer.evaluation_note else [])]),
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from fleetridge_server.evaluation import judgement
 from support.app_client import AppClient
+from support.evaluated import DAY, HOUR, NOW, SLOW, SOUND, evaluate, runs
 from support.fleet import gpu_ids, post, post_judged, read, ridge
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
@@ -65,6 +67,33 @@ def without_names(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_names(part) for name, part in value.items() if name != "names"}
     return [without_names(part) for part in value] if isinstance(value, list) else value
+
+
+def test_of_a_large_fleets_past_a_gpu_says_of_itself_what_the_list_says(
+    client: AppClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State and loss without the numbers; that nothing more is kept makes nobody unmeasured, and is said everywhere."""
+    monkeypatch.setattr(judgement, "MOST_GPUS_AT_ONCE", 0)
+    for days in (3, 2):
+        post(client, runs("n01", [SOUND] * 7 + [SLOW], until=NOW - days * DAY))
+        evaluate(client.database_url, at=NOW - days * DAY)
+    past = (NOW - 3 * DAY + HOUR).isoformat()
+
+    listed = ridge(client, as_of=past)
+    alone = [read(client, f"/gpus/{row['gpu_id']}", as_of=past) for row in listed["gpus"]]
+
+    short = [
+        (own["verdict"]["state"], own["verdict"]["last_state"], own["verdict_since"], own["verdict"]["worst_loss"])
+        for own in alone
+    ]
+    assert short == [
+        tuple(row["verdict"][name] for name in ("state", "last_state", "since", "loss")) for row in listed["gpus"]
+    ]
+    assert [state for state, *_ in short] == ["outlier", *["ok"] * 7]
+    assert {tuple(row["flags"]) for row in (*listed["gpus"], *alone)} == {()}
+    compared = read(client, "/devices/h200/compare", by="driver", as_of=past)
+    assert "no longer kept" in listed["evaluation_note"]
+    assert compared["evaluation_note"] == alone[0]["evaluation_note"] == listed["evaluation_note"]
 
 
 def test_a_failure_that_knows_only_the_uuid_leaves_the_gpu_in_its_device(client: AppClient) -> None:

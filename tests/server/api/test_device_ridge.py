@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.app_client import AppClient
-from support.fleet import AS_TEXT, fleet, post, post_judged, ridge
+from support.fleet import AS_TEXT, fleet, post, post_judged, read, ridge
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 
 # Hours after the reports that `make_report` makes, before their figures are stale.
@@ -121,9 +121,19 @@ def test_fewer_than_four_peers_are_said_to_be_too_few(client: AppClient) -> None
     assert (answer["ridges"][0]["note"], answer["gpus"][0]["ridges"][0]["note"]) == (words, words)
 
 
+def test_a_measured_gpu_that_was_never_evaluated_is_not_unmeasured(client: AppClient) -> None:
+    """In the list and by itself; its verdict alone says so."""
+    post(client, fleet([845.0] * 4))
+    listed = ridge(client)["gpus"]
+    own = read(client, f"/gpus/{listed[0]['gpu_id']}")
+
+    assert [row["flags"] for row in (*listed, own)] == [[]] * 5
+    assert "unmeasured" not in client.get("/devices/h200/ridge", headers=AS_TEXT).text
+
+
 def test_a_gpu_that_was_never_measured_is_listed_last_with_its_reason(client: AppClient) -> None:
     """No data is neither good nor slow."""
-    post(client, [*fleet([845.0] * 4), make_skipped_report("busy", gpu__uuid="GPU-b")])
+    post_judged(client, [*fleet([845.0] * 4), make_skipped_report("busy", gpu__uuid="GPU-b")])
 
     last = ridge(client)["gpus"][-1]
 

@@ -177,7 +177,7 @@ def test_a_contended_result_moves_no_median(client: AppClient) -> None:
 
 def test_a_gpu_that_only_ever_was_contended_has_no_figure(client: AppClient) -> None:
     """FR-040: and it is listed as unmeasured."""
-    post(client, [make_report(evidence__contended=True)])
+    post_judged(client, [make_report(evidence__contended=True)])
 
     [row] = ridge(client)["gpus"]
 

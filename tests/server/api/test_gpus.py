@@ -96,7 +96,7 @@ def test_the_latest_outcome_is_there_also_when_nothing_was_measured(client: AppC
 
 def test_a_gpu_that_never_was_measured_is_flagged(client: AppClient) -> None:
     """And has no figures."""
-    post(client, [make_skipped_report("mig_without_slice", outcome="unsupported")])
+    post_judged(client, [make_skipped_report("mig_without_slice", outcome="unsupported")])
 
     gpu = read(client, "/gpus/GPU-00000001")
 

@@ -78,6 +78,27 @@ def test_a_list_goes_on_in_its_order_while_evaluations_come(client: AppClient, p
     assert gpu_ids(ridge(client, **params)) != whole
 
 
+def test_a_page_is_never_as_of_a_time_before_its_evaluation(client: AppClient) -> None:
+    """Whom the filter took when the list began stays listed, with what is said of it now and of what age."""
+    post(client, runs("n01", RATES, until=NOW - DAY))
+    evaluate(client.database_url, at=NOW - DAY)
+    whole = gpu_ids(ridge(client, verdict="ok"))
+    first = ridge(client, verdict="ok", limit=4)
+    again = [SOUND] * 11
+    again[int(whole[5].rpartition("-")[2])] = SLOW
+    later = datetime.now(timezone.utc)
+    post(client, runs("n01", again, until=later + HOUR))
+    evaluate(client.database_url)
+
+    second = ridge(client, verdict="ok", limit=4, after=first["next"])
+    third = ridge(client, verdict="ok", limit=4, after=second["next"])
+
+    assert [gpu for page in (first, second, third) for gpu in gpu_ids(page)] == whole
+    assert second["gpus"][1]["verdict"]["state"] != "ok"
+    assert first["as_of"] < second["evaluated_as_of"] <= second["as_of"] == third["as_of"]
+    assert min(row["age_s"] for page in (second, third) for row in page["gpus"]) >= 0
+
+
 def test_a_list_whose_order_is_gone_goes_on_by_how_bad_the_gpus_are(client: AppClient) -> None:
     """Where nothing else changed none is left out or given again."""
     post(client, runs("n01", [SLOW, *RATES]))

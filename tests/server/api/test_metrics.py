@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from fleetridge_server.responses import metrics as reading
 from support.app_client import AppClient, app_client
 from support.evaluated import SLOW, SOUND, evaluate, gpu_id, runs
-from support.fleet import post
+from support.fleet import post, ridge
+from support.reports import compute_roof, memory_roof
 
 Sample = tuple[dict[str, str], float]
 
@@ -59,6 +60,27 @@ def test_every_gpu_has_series_where_that_is_switched_on(database_url: str, monke
         evaluate(database_url)
 
         assert len(samples(client, "fleetridge_gpu_pi_tflops")) == 8
+
+
+def test_a_ridge_is_one_that_the_list_shows(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several methods and dtypes: a rate goes with the bandwidth that was measured like it."""
+    monkeypatch.setenv("FLEETRIDGE_SERVER_METRICS_OF_EVERY_GPU", "true")
+    with app_client(database_url) as client:
+        for method, pi, beta, slow in (("standard", SOUND, 4430.0, (1.0, 0.9)), ("custom", SLOW, 3000.0, (0.8, 1.0))):
+            measured = [(pi * slow[0], beta * slow[1]), *[(pi, beta)] * 3]
+            for index, (own_pi, own_beta) in enumerate(measured):
+                roofs = [compute_roof(own_pi), memory_roof(own_beta), memory_roof(own_beta / 2, dtype="bfloat16")]
+                one = runs("n01", [own_pi] * 4, days=1, agent__method=method, roofs=roofs)[index]
+                post(client, [one])
+        evaluate(database_url)
+        listed: dict[str, set[float]] = {}
+        for row in ridge(client)["gpus"]:
+            listed[row["gpu_id"]] = {own["ridge_flop_per_byte"] for own in row["ridges"]}
+        shown = samples(client, "fleetridge_gpu_ridge_flop_per_byte")
+
+    assert [len(own) for own in listed.values()] == [2] * 4
+    assert len(shown) == 4
+    assert all(value in listed[labels["gpu"]] for labels, value in shown)
 
 
 def test_made_up_gpus_never_show(client: AppClient, database_url: str) -> None:

@@ -58,7 +58,9 @@ def test_pages_follow_each_other_by_their_links(client: AppClient) -> None:
 
 
 def test_a_gpu_without_a_value_has_a_row(client: AppClient) -> None:
-    post(client, [make_report(outcome="skipped", reason="busy", points=[], roofs=[], pi_tflops=None, beta_gbps=None)])
+    post_judged(
+        client, [make_report(outcome="skipped", reason="busy", points=[], roofs=[], pi_tflops=None, beta_gbps=None)]
+    )
 
     (row,) = rows(client.get(URL).text)
 
