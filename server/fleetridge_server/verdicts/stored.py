@@ -8,7 +8,6 @@ kept and the verdicts on single gpus are not.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -276,21 +275,6 @@ def summaries_of(
         for chunk in chunks
         for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
     }
-
-
-def verdict_counts(session: Session, ref: EvaluationRef | None, cluster: str | None) -> dict[State, int]:
-    """Gpus by state, in the order of the states; with a cluster only those that are there and known by a report."""
-    if ref is None:
-        return {}
-    if cluster is None:
-        return ref.body.counts
-    figures = ref.body.figures
-    if figures is not None and figures.clusters is not None:
-        return next((own.verdicts for own in figures.clusters if own.cluster == cluster), {})
-    order = order_of(session, ref)
-    there = session.scalars(select(Gpu.id).where(Gpu.cluster == cluster, Gpu.simulated.is_(ref.simulated)))
-    counts = Counter(order.state(order.places[row]) for row in there if row in order.places)
-    return {state: counts[state] for state in STATES if state in counts}
 
 
 def changes_of_gpu(session: Session, gpu_id: str, span: Span, *, limit: int) -> Sequence[VerdictChange]:
