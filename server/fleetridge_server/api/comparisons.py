@@ -19,10 +19,10 @@ from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import (
     GpuLocation,
     Where,
-    gpu_rows_there,
     labels_of_locations,
     locations_of_device,
 )
+from fleetridge_server.fleet.members import judged_places
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
@@ -105,12 +105,13 @@ def _leveled(
     order, is_past = order_of(session, ref), query.as_of is not None
     where = Where(None if span.simulated else query.cluster)
     wanted = [own for own in judged_cohorts(ref.body) if only.takes_roof(ref.body.cohorts[own].roof)]
-    there = gpu_rows_there(session, ref.device_id, span, where, is_past=is_past)
-    places = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
+    places = judged_places(session, ref, order, where, is_past=is_past, with_quarantined=True)
     if query.by in FACTORS:
         levels = {place: order.level(query.by, place) for place in places}
     else:
-        of_gpu = _levels(session, query.by, locations_of_device(session, ref.device_id, span, where))
+        of_gpu = _levels(
+            session, query.by, locations_of_device(session, ref.device_id, span, where, by_verdict=ref.is_current)
+        )
         levels = {place: of_gpu[gpu_id] for place, gpu_id in places.items() if gpu_id in of_gpu}
     for cohort, values in cohort_values(ref.body, columns_of(session, ref, wanted) or {}).items():
         for place, value in values.items():

@@ -15,12 +15,12 @@ from fleetridge.report.values import UtcTime
 from fleetridge_server import text
 from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database
-from fleetridge_server.db.tables import Device
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.ridge import Filter
 from fleetridge_server.evaluation.judgement import MOST_GPUS_AT_ONCE, evaluation_for
 from fleetridge_server.fleet.find import all_devices, device_names
 from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
+from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.http.paging import (
     PageQuery,
     Position,
@@ -43,8 +43,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
 from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
-from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures
-from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at, verdict_counts
+from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at
 
 
 def counted_devices(
@@ -59,33 +58,22 @@ def counted_devices(
         cluster: only there.
         asked: whether the time was asked for.
     """
-    if asked:
-        counts = device_counts(session, span, Where(cluster))
-        ids = [count.device.id for count in counts]
-        if sum(count.gpus for count in counts) > MOST_GPUS_AT_ONCE:
-            return counts, evaluations_at(session, ids, span, explicit=True)
-        found = {device_id: evaluation_for(session, device_id, span, explicit=True) for device_id in ids}
-        return counts, {device_id: ref for device_id, ref in found.items() if ref is not None}
-    devices = {device.id: device for device in all_devices(session)}
-    evaluations = evaluations_at(session, devices, span, explicit=False)
-    clusters = {device_id: _clusters(evaluations.get(device_id)) for device_id in devices}
-    counts = [_count(devices[device_id], own, cluster) for device_id, own in clusters.items() if own is not None]
-    waiting = [device_id for device_id, own in clusters.items() if own is None]
-    if waiting:
-        counts += device_counts(session, span, Where(cluster), device_ids=waiting)
-    there = sorted((count for count in counts if count.gpus), key=lambda count: count.device.name)
-    return there, evaluations
+    devices = {device.id for device in all_devices(session)}
+    evaluations = evaluations_at(session, devices, span, explicit=asked)
+    others = {device_id for device_id in devices if asked and not _is_current(evaluations.get(device_id))}
+    where = Where(None if span.simulated else cluster)
+    counts = device_counts(session, span, where, device_ids=devices - others, by_verdict=True)
+    if others:
+        counts += device_counts(session, span, where, device_ids=others)
+    found = {count.device.id for count in counts} & others
+    if sum(count.gpus for count in counts) <= MOST_GPUS_AT_ONCE:
+        made = {device_id: evaluation_for(session, device_id, span, explicit=True) for device_id in found}
+        evaluations |= {device_id: ref for device_id, ref in made.items() if ref is not None}
+    return sorted(counts, key=lambda count: count.device.name), evaluations
 
 
-def _clusters(ref: EvaluationRef | None) -> Sequence[ClusterFigures] | None:
-    return None if ref is None or ref.body.figures is None else ref.body.figures.clusters
-
-
-def _count(device: Device, clusters: Sequence[ClusterFigures], cluster: str | None) -> DeviceCount:
-    own = [found for found in clusters if cluster in (None, found.cluster)]
-    newest = [found.newest_report for found in own if found.newest_report is not None]
-    gpus, nodes = sum(found.gpus for found in own), sum(found.nodes for found in own)
-    return DeviceCount(device, gpus, nodes, max(newest, default=None))
+def _is_current(ref: EvaluationRef | None) -> bool:
+    return ref is not None and ref.is_current
 
 
 router = APIRouter(tags=["devices"])
@@ -221,12 +209,13 @@ def read_ridge(database: Database, name: str, query: RidgeQuery, *, drawn: bool 
         )
         found = gpu_list(session, asked)
         names = named(session, device)
+        verdicts = verdict_counts(session, found.ref, is_past=asked.is_past)
     ref, body = found.ref, None if found.ref is None else found.ref.body
     answer = DeviceRidge(
         device=names,
         as_of=found.as_of,
         **evaluated_by(ref, device=device.slug, asked=span.as_of if asked.is_past else None),
-        verdicts={} if body is None else body.counts,
+        verdicts=verdicts,
         notices=() if body is None else body.notices,
         cohorts=() if body is None else tuple(own for own in body.cohorts if only.takes_roof(own.roof)),
         ridges=found.ridges,
@@ -277,7 +266,7 @@ def _summary(
         gpus=count.gpus,
         nodes=count.nodes,
         newest_report=count.newest_report,
-        verdicts=verdict_counts(session, ref, cluster),
+        verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
         ridges=() if figures is None else figures.ridges,
         bandwidths=() if figures is None else figures.bandwidths,
     )

@@ -19,13 +19,14 @@ from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.fleet.changes import MeasuredShare, alert_changes, measured_now, measured_share, verdict_steps
 from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import DeviceCount
+from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented
 from fleetridge_server.responses import fleet as fleet_answers
 from fleetridge_server.responses.alert import alert_shown
 from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer
-from fleetridge_server.verdicts.stored import EvaluationRef, verdict_counts
+from fleetridge_server.verdicts.stored import EvaluationRef
 
 router = APIRouter(tags=["fleet"])
 
@@ -60,16 +61,19 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     """The fleet as of a time: counts, coverage, worst nodes, changes, stragglers."""
     span = Span(moment(query.as_of), simulated=query.cluster == SIMULATED)
     cluster = None if query.cluster == SIMULATED else query.cluster
+    is_past = query.as_of is not None
     since = span.as_of - _A_DAY if query.since is None else query.since
     if cluster is not None and not is_storable(cluster):
         cluster = ""  # which no cluster is called
     with database.reading() as session:
-        counts, evaluations = counted_devices(session, span, cluster, asked=query.as_of is not None)
+        counts, evaluations = counted_devices(session, span, cluster, asked=is_past)
         found = {count.device.id: evaluations[count.device.id] for count in counts if count.device.id in evaluations}
-        devices = tuple(_device(session, count, found.get(count.device.id), cluster) for count in counts)
+        devices = tuple(
+            _device(session, count, found.get(count.device.id), cluster, is_past=is_past) for count in counts
+        )
         gpus = sum(count.gpus for count in counts)
         measured = _measured(session, span, cluster, query, gpus)
-        nodes = _troubled(session, found.values(), cluster)
+        nodes = _troubled(session, found.values(), cluster, is_past=is_past)
         changes = _changes(session, found, span, cluster, since)
     verdicts = fleet_answers.total(devices)
     coverage = fleet_answers.coverage(measured, query.days)
@@ -96,21 +100,26 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     )
 
 
-def _device(session: Session, count: DeviceCount, ref: EvaluationRef | None, cluster: str | None) -> DeviceVerdicts:
+def _device(
+    session: Session, count: DeviceCount, ref: EvaluationRef | None, cluster: str | None, *, is_past: bool
+) -> DeviceVerdicts:
     return DeviceVerdicts(
         name=count.device.name,
         slug=count.device.slug,
         gpus=count.gpus,
-        verdicts=verdict_counts(session, ref, cluster),
+        verdicts=verdict_counts(session, ref, cluster, is_past=is_past),
         noted=() if ref is None else tuple(sorted({notice.kind for notice in ref.body.notices})),
         evaluated_as_of=None if ref is None else ref.as_of,
     )
 
 
-def _troubled(session: Session, found: Iterable[EvaluationRef], cluster: str | None) -> list[FleetNode]:
+def _troubled(
+    session: Session, found: Iterable[EvaluationRef], cluster: str | None, *, is_past: bool
+) -> list[FleetNode]:
     """Nodes with gpus in trouble, and those gpus alone."""
     nodes: dict[NodeName, FleetNode] = {}
-    for node in (node for ref in found for node in nodes_with_gpus_in(session, ref, fleet_answers.TROUBLED)):
+    troubled = fleet_answers.TROUBLED
+    for node in (node for ref in found for node in nodes_with_gpus_in(session, ref, troubled, is_past=is_past)):
         if cluster in (None, node.name.cluster):
             nodes.setdefault(node.name, FleetNode(node.name, None)).gpus.extend(node.gpus)
     return list(nodes.values())

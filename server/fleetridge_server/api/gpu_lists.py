@@ -169,13 +169,13 @@ def gpu_list(session: Session, asked: ListRequest) -> GpuList:
     """A page of the gpus of a device, worst first. Raises ProblemError: 422, the position is of another list."""
     ref = evaluation_for(session, asked.device.id, asked.span, explicit=asked.is_past)
     began = None if ref is None else _began(session, asked, ref)
-    ranking = None if began is None else _ranking(session, asked, began)
+    ranking = None if began is None else _ranking(session, asked, ref, began)
     left: list[_Entry] = []
     if ranking is not None:
         first = 0 if asked.position is None else ranking.after(asked.position)
         left = ranking.entries(first, asked.limit + 1)
     if len(left) <= asked.limit and _takes_unknown(asked):
-        left += _unknown(session, asked, ranking)
+        left += _unknown(session, asked, ref, ranking)
     evaluation_id = None if ranking is None else ranking.evaluation_id
     shown, following = page(left, asked.limit, lambda entry: _position(entry, asked, evaluation_id))
     as_of = asked.span.as_of if ref is None else max(asked.span.as_of, ref.as_of)
@@ -206,16 +206,16 @@ def _began(session: Session, asked: ListRequest, ref: EvaluationRef) -> Evaluati
     return stored_evaluation(session, position.evaluation, ref) or ref
 
 
-def _ranking(session: Session, asked: ListRequest, began: EvaluationRef) -> _Ranking:
+def _ranking(session: Session, asked: ListRequest, ref: EvaluationRef | None, began: EvaluationRef) -> _Ranking:
     order = order_of(session, began)
-    places = _places(session, asked, order)
+    places = _places(session, asked, ref, order)
     losses = _losses(session, began, asked.only) if asked.only.is_set else None
     if losses is not None:
         return _Ranking(began.evaluation_id, order, ranked(order, losses, places), losses)
     return _Ranking(began.evaluation_id, order, range(len(order)) if places is None else places, order.losses)
 
 
-def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int] | None:
+def _places(session: Session, asked: ListRequest, ref: EvaluationRef | None, order: FleetOrder) -> list[int] | None:
     """Places in the order that the filters on gpus take, ascending; None for all."""
     chosen: list[set[int]] = []
     if asked.states is not None:
@@ -223,12 +223,19 @@ def _places(session: Session, asked: ListRequest, order: FleetOrder) -> list[int
     if asked.driver is not None:
         chosen.append(order.with_level(_DRIVER, asked.driver))
     if asked.where.is_set:
-        there = gpu_rows_there(session, asked.device.id, asked.span, asked.where, is_past=asked.is_past)
+        there = _there(session, asked, ref)
         chosen.append({order.places[row] for row in there if row in order.places})
     if asked.span.since is not None:
         since = microseconds(asked.span.since)
         chosen.append({place for place, at in enumerate(order.measured_at) if at >= since})
     return sorted(set.intersection(*chosen)) if chosen else None
+
+
+def _there(session: Session, asked: ListRequest, ref: EvaluationRef | None) -> dict[int, str]:
+    by_verdict = not asked.is_past if ref is None else ref.is_current
+    return gpu_rows_there(
+        session, asked.device.id, asked.span, asked.where, is_past=asked.is_past, by_verdict=by_verdict
+    )
 
 
 def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None:
@@ -253,9 +260,9 @@ def _takes_unknown(asked: ListRequest) -> bool:
     return asked.states is None and asked.driver is None and asked.span.since is None and not asked.only.is_set
 
 
-def _unknown(session: Session, asked: ListRequest, ranking: _Ranking | None) -> list[_Entry]:
+def _unknown(session: Session, asked: ListRequest, ref: EvaluationRef | None, ranking: _Ranking | None) -> list[_Entry]:
     """Gpus that the evaluation does not know, by id: new ones, and those that are retired."""
-    there = gpu_rows_there(session, asked.device.id, asked.span, asked.where, is_past=asked.is_past)
+    there = _there(session, asked, ref)
     known = {} if ranking is None else ranking.order.places
     position = asked.position
     reached = position.name if position is not None and position.severity == _NOT_EVALUATED else ""

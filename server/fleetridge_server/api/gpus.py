@@ -157,7 +157,7 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
     span = Span(moment(query.as_of), simulated=query.cluster is not None)
     with database.reading() as session:
         gpu = the_gpu(session, gpu_id, simulated=span.simulated)
-        location = location_of_gpu(session, gpu.id, span)
+        location = location_of_gpu(session, gpu.id, span, by_verdict=query.as_of is None)
         device = session.get_one(Device, gpu.device_id if location is None else location.device_id)
         names = named(session, device)
         ref = evaluation_for(session, device.id, span, explicit=query.as_of is not None)

@@ -16,7 +16,8 @@ from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.ridge import CohortValues, Filter, ridges_by_cohort
 from fleetridge_server.evaluation.judgement import evaluation_for
-from fleetridge_server.fleet.locations import Where, gpu_rows_there
+from fleetridge_server.fleet.locations import Where
+from fleetridge_server.fleet.members import judged_places
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
 from fleetridge_server.problems import FieldError, ProblemError
@@ -113,12 +114,11 @@ def _values(
         for number in judged_cohorts(ref.body)
         if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
     ]
-    columns, order = columns_of(session, ref, wanted), order_of(session, ref)
+    columns = columns_of(session, ref, wanted)
     if columns is None:
         return {}, {}
     where, is_past = Where(None if span.simulated else query.cluster), query.as_of is not None
-    there = gpu_rows_there(session, ref.device_id, span, where, is_past=is_past)
-    gpus = {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
+    gpus = judged_places(session, ref, order_of(session, ref), where, is_past=is_past, with_quarantined=True)
     return cohort_values(ref.body, columns), gpus
 
 

@@ -16,7 +16,8 @@ from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted, i
 from fleetridge_server.db.verdict_tables import Alert, VerdictChange
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.state import State
-from fleetridge_server.verdicts.stored import EvaluationRef, verdict_counts
+from fleetridge_server.fleet.members import verdict_counts
+from fleetridge_server.verdicts.stored import EvaluationRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def verdict_steps(
     known = set(session.scalars(select(Device.id).where(Device.id.in_(evaluations), before_then)))
     steps: Counter[_StateChange] = Counter()
     for device_id in evaluations.keys() - known:
-        counts = verdict_counts(session, evaluations[device_id], cluster)
+        counts = verdict_counts(session, evaluations[device_id], cluster, is_past=True)
         steps.update({(None, state): gpus for state, gpus in counts.items()})
     return steps + _steps_of(session, [*own, row.device_id.in_(known)], span, cluster, since)
 

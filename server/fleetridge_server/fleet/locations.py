@@ -20,6 +20,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted
+from fleetridge_server.db.verdict_tables import CurrentVerdict
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.fleet.find import is_storable
@@ -86,7 +87,12 @@ class DeviceCount:
 
 
 def device_counts(
-    session: Session, span: Span, where: Where | None = None, *, device_ids: Collection[int] | None = None
+    session: Session,
+    span: Span,
+    where: Where | None = None,
+    *,
+    device_ids: Collection[int] | None = None,
+    by_verdict: bool = False,
 ) -> list[DeviceCount]:
     """
     Devices that have gpus there, sorted by name.
@@ -95,13 +101,14 @@ def device_counts(
         session: to read in.
         span: time, and real or simulated gpus.
         where: the gpus are to be.
-        device_ids: only these devices, of which the gpus are now.
+        device_ids: only these devices.
+        by_verdict: whether a gpu is of the device that it is judged of now.
     """
     where = where or Where()
     if not is_possible(where):
         return []
-    now = [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
-    located = _located(span, where, *now).subquery()
+    chosen = [] if device_ids is None else [_device(span, by_verdict=by_verdict).in_(device_ids)]
+    located = _located(span, where, *chosen, by_verdict=by_verdict).subquery()
     query = (
         select(
             Device, func.count(), func.count(located.c.node_id.distinct()), func.max(located.c.ordered_at)
@@ -113,16 +120,26 @@ def device_counts(
     return sorted(counts, key=lambda count: count.device.name)
 
 
-def locations_of_device(session: Session, device_id: int, span: Span, where: Where | None = None) -> list[GpuLocation]:
+def locations_of_device(
+    session: Session, device_id: int, span: Span, where: Where | None = None, *, by_verdict: bool = False
+) -> list[GpuLocation]:
     """Where the gpus of a device are, in no order; gpus first seen later than `span.as_of` are left out."""
     where = where or Where()
     if not is_possible(where):
         return []
-    return _read(session.execute(_located(span, where, device_then(span) == device_id)))
+    is_of_device = _device(span, by_verdict=by_verdict) == device_id
+    return _read(session.execute(_located(span, where, is_of_device, by_verdict=by_verdict, with_quarantined=True)))
 
 
 def gpu_rows_there(
-    session: Session, device_id: int, span: Span, where: Where, *, is_past: bool = True
+    session: Session,
+    device_id: int,
+    span: Span,
+    where: Where,
+    *,
+    is_past: bool,
+    by_verdict: bool,
+    with_quarantined: bool = False,
 ) -> dict[int, str]:
     """
     Ids of the gpus of a device that are there, by their rows.
@@ -133,21 +150,23 @@ def gpu_rows_there(
         span: time, and real or simulated gpus.
         where: the gpus are to be.
         is_past: whether the time is one of the past; where they are now their own rows say.
+        by_verdict: whether a gpu is of the device that it is judged of now.
+        with_quarantined: whether gpus in quarantine are among them.
     """
     if not is_possible(where):
         return {}
+    is_of_device = _device(span, by_verdict=by_verdict) == device_id
     if is_past:
-        found = _located(span, where, device_then(span) == device_id).with_only_columns(Gpu.id, Gpu.identity)
+        located = _located(span, where, is_of_device, with_quarantined=with_quarantined)
+        found = located.with_only_columns(Gpu.id, Gpu.identity)
     else:
-        found = _there_now(device_id, where, simulated=span.simulated)
+        found = _there_now(where, is_of_device, *_unless(with_quarantined), simulated=span.simulated)
     # Two columns of a whole fleet: as rows of the ORM they take twice as long.
     return {row: gpu_id for row, gpu_id in session.connection().execute(found)}  # noqa: C416 # rows, which dict() does not take by type
 
 
-def _there_now(device_id: int, where: Where, *, simulated: bool) -> Select[int, str]:
-    found = select(Gpu.id, Gpu.identity).where(
-        Gpu.device_id == device_id, Gpu.simulated.is_(simulated), ~Gpu.quarantined
-    )
+def _there_now(where: Where, *chosen: ColumnElement[bool], simulated: bool) -> Select[int, str]:
+    found = select(Gpu.id, Gpu.identity).where(Gpu.simulated.is_(simulated), *chosen)
     if where.cluster is not None:
         found = found.where(Gpu.cluster == where.cluster)
     if where.node is not None:
@@ -183,9 +202,9 @@ def _now() -> Select[Any]:
     )
 
 
-def location_of_gpu(session: Session, gpu_row: int, span: Span) -> GpuLocation | None:
+def location_of_gpu(session: Session, gpu_row: int, span: Span, *, by_verdict: bool = False) -> GpuLocation | None:
     """Where one gpu is; None where it was first seen later than `span.as_of`."""
-    return next(iter(_read(session.execute(_located(span, Where(), Gpu.id == gpu_row)))), None)
+    return next(iter(_read(session.execute(_located(span, Where(), Gpu.id == gpu_row, by_verdict=by_verdict)))), None)
 
 
 def device_then(span: Span) -> ColumnElement[int]:
@@ -197,6 +216,19 @@ def device_then(span: Span) -> ColumnElement[int]:
     return case(
         (_is_as_in_its_row(span), Gpu.device_id), else_=_of_report_then(span, "device_id", Report.device_certainty)
     )
+
+
+def _device(span: Span, *, by_verdict: bool) -> ColumnElement[int]:
+    """Device that a gpu is judged of now, until it is judged anew; else, or without a verdict, that of the time."""
+    if not by_verdict:
+        return device_then(span)
+    own = (CurrentVerdict.identity == Gpu.identity, CurrentVerdict.simulated == Gpu.simulated)
+    judged = select(CurrentVerdict.device_id).where(*own).correlate(Gpu).scalar_subquery()
+    return func.coalesce(judged, device_then(span))
+
+
+def _unless(with_quarantined: bool) -> list[ColumnElement[bool]]:  # it reads as it is
+    return [] if with_quarantined else [~Gpu.quarantined]
 
 
 def is_possible(where: Where) -> bool:
@@ -230,7 +262,9 @@ def _read(rows: Iterable[Any]) -> list[GpuLocation]:
     ]
 
 
-def _located(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[Any]:
+def _located(
+    span: Span, where: Where, *chosen: ColumnElement[bool], by_verdict: bool = False, with_quarantined: bool = False
+) -> Select[Any]:
     latest = aliased(Report)
     # One that only imports without a time speak of has always been there, and its row says where.
     is_timeless = Gpu.first_seen.is_(None)
@@ -241,7 +275,7 @@ def _located(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[A
     return (
         select(
             *_OF_GPU,
-            device_then(span).label("device_id"),
+            _device(span, by_verdict=by_verdict).label("device_id"),
             cluster.label("cluster"),
             Node.id.label("node_id"),
             Node.name.label("node"),
@@ -252,7 +286,7 @@ def _located(span: Span, where: Where, *chosen: ColumnElement[bool]) -> Select[A
         .outerjoin(Node, Node.id == case((is_timeless, Gpu.node_id), else_=latest.node_id))
         .where(
             Gpu.simulated.is_(span.simulated),
-            ~Gpu.quarantined,
+            *_unless(with_quarantined),
             *chosen,
             *wanted,
             or_(is_timeless, latest.id.is_not(None)),

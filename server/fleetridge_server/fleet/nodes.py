@@ -19,10 +19,11 @@ from sqlalchemy.orm import Session
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report
 from fleetridge_server.db.verdict_tables import CurrentVerdict, InventoryEntry
-from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.state import MarkScope, covering, is_retired
 from fleetridge_server.fleet.find import is_storable, names_of_devices
+from fleetridge_server.fleet.locations import locations_of_gpus
 from fleetridge_server.fleet.marks import marks_by_engine
 from fleetridge_server.fleet.reports import NamedReport, known_identities, reports_of_node
 from fleetridge_server.verdicts.fleet_order import FleetOrder
@@ -96,27 +97,27 @@ def fleet_nodes(session: Session, names: Collection[NodeName]) -> list[FleetNode
     return [FleetNode(name, nodes[name].row, nodes[name].gpus, counts.get(name) or None) for name in names]
 
 
-def nodes_with_gpus_in(session: Session, ref: EvaluationRef, states: Collection[str]) -> list[FleetNode]:
+def nodes_with_gpus_in(
+    session: Session, ref: EvaluationRef, states: Collection[str], *, is_past: bool
+) -> list[FleetNode]:
     """
-    Nodes on which gpus are now, or are expected, that an evaluation found in some states; each with those alone.
+    Nodes on which gpus are, or are expected, that an evaluation found in some states; each with those alone.
 
-    The nodes are without their rows; gpus that are on no node are left out.
+    Gpus are where they were at the time asked for (`is_past`), else where they are now. The nodes are without their
+    rows; gpus that are on no node are left out.
     """
     [device] = names_of_devices(session, [ref.device_id]).values()
     summaries = summaries_of(session, ref, states=states)
     nodes: dict[NodeName, FleetNode] = {}
     unseen = set(summaries)
     for chunk in in_chunks(sorted(summaries)):
-        query = (
-            select(Gpu.identity, Gpu.gpu_index, Node.cluster, Node.name)
-            .outerjoin(Node, Node.id == Gpu.node_id)
-            .where(Gpu.identity.in_(chunk), Gpu.simulated.is_(ref.simulated), ~Gpu.quarantined)
-        )
-        for gpu_id, index, cluster, node in session.execute(query):
-            unseen.discard(gpu_id)
-            if node is not None:
-                gpu = GpuVerdictRow(gpu_id, device, index, is_known=True, said=summaries[gpu_id])
-                _put(nodes, NodeName(cluster, node), gpu)
+        rows = session.scalars(select(Gpu.id).where(Gpu.identity.in_(chunk), Gpu.simulated.is_(ref.simulated))).all()
+        span = Span(ref.until, simulated=ref.simulated)
+        for own in locations_of_gpus(session, rows, span, is_past=is_past).values():
+            unseen.discard(own.gpu_id)
+            if own.node is not None:
+                gpu = GpuVerdictRow(own.gpu_id, device, own.index, is_known=True, said=summaries[own.gpu_id])
+                _put(nodes, NodeName(own.cluster, own.node), gpu)
     for chunk in in_chunks(sorted(unseen)):
         for name, gpu in _gpus_expected(session, _entries_of(session, chunk)):
             _put(nodes, name, gpu)

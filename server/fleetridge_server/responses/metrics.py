@@ -18,9 +18,10 @@ from fleetridge_server.db.tables import Gpu, Node
 from fleetridge_server.db.verdict_tables import CurrentVerdict
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.ridge import best_betas
-from fleetridge_server.engine.state import STATES
+from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.wording import rate_of
 from fleetridge_server.fleet.find import names_of_devices
+from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.verdicts.evaluation_shapes import cohort_of
 from fleetridge_server.verdicts.record import shown_verdict
 from fleetridge_server.verdicts.roof_shapes import RoofName
@@ -47,10 +48,11 @@ class MetricsRead:
     """
     All that metrics are made of; gpus worst first, without those `left_out` as they are too many.
 
-    `newest` is, by name of a device, when its newest report arrived or was measured.
+    `counts` are gpus by state, `newest` when its newest report arrived or was measured; both by name of a device.
     """
 
     devices: Sequence[tuple[str, EvaluationRef]]
+    counts: Mapping[str, Mapping[State, int]]
     newest: Mapping[str, datetime]
     gpus: Sequence[MetricGpu]
     left_out: int
@@ -69,10 +71,13 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
     chosen: list[ColumnElement[bool]] = [verdict.simulated.is_(False)]
     if not every_gpu:
         chosen.append(verdict.state_rank != STATES.index("ok"))
-    total = session.scalar(select(func.count()).select_from(verdict).where(*chosen)) or 0
+    own = and_(Gpu.identity == verdict.identity, Gpu.simulated.is_(False))
+    # Quarantine takes a gpu out at once, before its device is evaluated anew.
+    chosen.append(Gpu.quarantined.is_not(True))
+    total = session.scalar(select(func.count()).select_from(verdict).outerjoin(Gpu, own).where(*chosen)) or 0
     query = (
         select(verdict.device_id, verdict.identity, verdict.body, Gpu.cluster, Node.name, Gpu.last_seen)
-        .outerjoin(Gpu, and_(Gpu.identity == verdict.identity, Gpu.simulated.is_(False)))
+        .outerjoin(Gpu, own)
         .outerjoin(Node, Node.id == Gpu.node_id)
         .where(*chosen)
         .order_by(verdict.state_rank, verdict.identity)
@@ -85,6 +90,7 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
     ]
     return MetricsRead(
         devices=[(names[ref.device_id], ref) for ref in evaluations],
+        counts={names[ref.device_id]: verdict_counts(session, ref, is_past=False) for ref in evaluations},
         newest={names[device_id]: seen for device_id, seen in newest.items()},
         gpus=gpus,
         left_out=max(0, total - most),
@@ -93,7 +99,11 @@ def read_metrics(session: Session, *, every_gpu: bool, most: int) -> MetricsRead
 
 def _newest(session: Session) -> dict[int, datetime]:
     """Time of the newest report of each device, by its row; also of those that were never evaluated."""
-    query = select(Gpu.device_id, func.max(Gpu.last_seen)).where(Gpu.simulated.is_(False)).group_by(Gpu.device_id)
+    query = (
+        select(Gpu.device_id, func.max(Gpu.last_seen))
+        .where(Gpu.simulated.is_(False), ~Gpu.quarantined)
+        .group_by(Gpu.device_id)
+    )
     return {device_id: seen for device_id, seen in session.execute(query) if seen is not None}
 
 
@@ -122,7 +132,7 @@ class VerdictCollector(Collector):
         )
         for device, told in self._read.devices:
             for state in STATES:
-                counts.add_metric((device, state), told.body.counts.get(state, 0))
+                counts.add_metric((device, state), self._read.counts[device].get(state, 0))
             age.add_metric((device,), (self._now - told.as_of).total_seconds())
         yield counts
         yield age

@@ -8,7 +8,6 @@ kept and the verdicts on single gpus are not.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -261,21 +260,6 @@ def summaries_of(
         return found
     begun = _begun(session, ref, {gpu_id: own.state for gpu_id, own in found.items()})
     return {gpu_id: replace(own, since=begun[gpu_id]) for gpu_id, own in found.items()}
-
-
-def verdict_counts(session: Session, ref: EvaluationRef | None, cluster: str | None) -> dict[State, int]:
-    """Gpus by state, in the order of the states; with a cluster only those that are there and known by a report."""
-    if ref is None:
-        return {}
-    if cluster is None:
-        return ref.body.counts
-    figures = ref.body.figures
-    if figures is not None and figures.clusters is not None:
-        return next((own.verdicts for own in figures.clusters if own.cluster == cluster), {})
-    order = order_of(session, ref)
-    there = session.scalars(select(Gpu.id).where(Gpu.cluster == cluster, Gpu.simulated.is_(ref.simulated)))
-    counts = Counter(order.state(order.places[row]) for row in there if row in order.places)
-    return {state: counts[state] for state in STATES if state in counts}
 
 
 def _ref(stored: StoredEvaluation, span: Span, *, is_newest: bool) -> EvaluationRef:
