@@ -82,8 +82,9 @@ def test_a_note_that_was_taken_stays_until_it_is_settled_or_something_arrives(fl
         after_first = set(due_notes(session))
         note_due(session, [device_group], NOON + timedelta(hours=2))
         settle_due(session, device_group, second)
-    with fleet.database.writing() as session:
+    with fleet.database.reading() as session:
         (note,) = due_notes(session).values()
+    with fleet.database.writing() as session:
         settle_due(session, device_group, take_due(session, device_group))
 
     assert after_first == {device_group}
