@@ -44,7 +44,8 @@ class EvaluationDue(Base):
 
     Attributes:
         since: when the first of it arrived.
-        latest: when the last of it arrived, give or take a second.
+        latest: when the last of it arrived, give or take a second; a time in January 1970 once an evaluator took it up
+            and nothing arrived since (`verdicts.series.take_due`).
     """
 
     __tablename__ = "evaluations_due"

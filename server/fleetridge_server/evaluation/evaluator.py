@@ -16,16 +16,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-
-from sqlalchemy.exc import DBAPIError
 
 from fleetridge_server.db.column_types import packed
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.rows import in_chunks
-from fleetridge_server.db.troubles import DataFileError
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.engine.state import GpuState
 from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
@@ -48,8 +45,8 @@ from fleetridge_server.verdicts.series import (
     DeviceGroup,
     KnownVerdict,
     SeriesEnd,
-    note_due,
     series_end,
+    settle_due,
     take_due,
 )
 
@@ -103,13 +100,9 @@ class Evaluator:
         """
         started = time.perf_counter()
         with self.database.writing() as session:
-            take_due(session, device_group)
-        try:
-            with collector_held_back():
-                saved = self._evaluate_now(device_group, started)
-        except BaseException:
-            self._note_again(device_group)
-            raise
+            mark = take_due(session, device_group)
+        with collector_held_back():
+            saved = self._evaluate_now(device_group, started, mark)
         if saved.redated is not None:
             _log.warning(
                 "device %d: what was said as of times until %s, by a clock that was ahead, counts as said by now",
@@ -118,7 +111,7 @@ class Evaluator:
             )
         return saved
 
-    def _evaluate_now(self, device_group: DeviceGroup, started: float) -> SavedEvaluation:
+    def _evaluate_now(self, device_group: DeviceGroup, started: float, mark: datetime) -> SavedEvaluation:
         self.bring_up_to_date(device_group)
         as_of = self.now()
         with self.database.reading() as session:
@@ -129,7 +122,9 @@ class Evaluator:
         rows = rows_of(evaluation, before)
         evaluation = replace(evaluation, took_ms=_took_ms(started))
         with self.database.writing() as session:
-            return save_evaluation(session, evaluation, rows, after=before.evaluation_id)
+            saved = save_evaluation(session, evaluation, rows, after=before.evaluation_id)
+            settle_due(session, device_group, mark)
+        return saved
 
     def evaluate_past(self, device_group: DeviceGroup, as_of: datetime) -> int:
         """Judge the gpus of one device as of a time of the past, and store that beside the series; its id."""
@@ -155,11 +150,6 @@ class Evaluator:
             with self.database.writing() as session:
                 total += refresh_histories(session, device_group, gpu_rows)
         return total
-
-    def _note_again(self, device_group: DeviceGroup) -> None:
-        """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""
-        with suppress(DBAPIError, DataFileError), self.database.writing() as session:
-            note_due(session, [device_group], self.now())
 
 
 def _took_ms(started: float) -> float:

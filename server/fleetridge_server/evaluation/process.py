@@ -7,19 +7,20 @@ first evaluation and is replaced when it is lost. It ends by itself when it has 
 
 from __future__ import annotations
 
+import signal
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TypeAlias, final
 
 from fleetridge.own_program import own_program
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
-from fleetridge_server.db.troubles import DATABASE_TROUBLES, DataFile, ToldTroubleError
+from fleetridge_server.db.troubles import DataFile, ToldTroubleError
 from fleetridge_server.telemetry.logs import is_logged_as_json
 from fleetridge_server.verdicts.save import SupersededError
-from fleetridge_server.verdicts.series import DeviceGroup, note_due
+from fleetridge_server.verdicts.series import DeviceGroup
 
 _PROGRAM = own_program("fleetridge_server.evaluation.worker_process")
 
@@ -41,12 +42,16 @@ class EvaluationError(RuntimeError):
     """A device could not be evaluated; the message says what came in between."""
 
 
+class ProcessLostError(RuntimeError):
+    """The process that evaluates ended, or did not start, which is no fault of the device; the message says how."""
+
+
 Reply: TypeAlias = float | SupersededError | ToldTroubleError | EvaluationError
 """What travels back from the process: the seconds that an evaluation took, or why there is none."""
 
 
 class BrokenOffError(RuntimeError):
-    """The server ends, and with it the evaluation; the device is due again."""
+    """The server ends, and with it the evaluation; the device is still due."""
 
 
 @final
@@ -55,9 +60,7 @@ class EvaluationProcess:
 
     def __init__(self, database_url: str, database: Database, measured_every: timedelta | None) -> None:
         self._start = Start(database_url, database.data_file, measured_every, is_logged_as_json())
-        self._database = database
         self._running: ChildProcess | None = None
-        self._in_hand: DeviceGroup | None = None
         self._is_closed = False
         self._evaluating = threading.Lock()
 
@@ -74,18 +77,17 @@ class EvaluationProcess:
             BrokenOffError: `close` was called meanwhile.
             SupersededError: somebody else evaluated it, or this server's clock is behind.
             ToldTroubleError: the database does not answer.
-            EvaluationError: the process was lost, or met a fault of our own; the device is due again.
+            EvaluationError: it met a fault of our own; the device is still due.
+            ProcessLostError: the process was lost; the device is still due, and the next evaluation starts another.
         """
         with self._evaluating:
-            self._in_hand = device_group
             reply = self._asked(device_group)
-            self._in_hand = None
         if isinstance(reply, Exception):
             raise reply
         return reply
 
     def close(self) -> None:
-        """End the process, and break off what it has in hand; that is due again."""
+        """End the process, and break off what it has in hand; that is still due."""
         self._is_closed = True
         while not self._evaluating.acquire(timeout=_LOOK_S):
             running = self._running
@@ -95,9 +97,6 @@ class EvaluationProcess:
             if self._running is not None:
                 self._running.end()
                 self._running = None
-            if self._in_hand is not None:
-                self._note_due(self._in_hand)
-                self._in_hand = None
         finally:
             self._evaluating.release()
 
@@ -116,12 +115,7 @@ class EvaluationProcess:
                 return self._asked(device_group)
             if self._is_closed:
                 raise BrokenOffError from error
-            self._in_hand = None
-            self._note_due(device_group)
-            how = f"it could not be started ({error})" if code is None else f"it ended with {code}"
-            raise EvaluationError(
-                f"the process that evaluates is lost: {how}; the next evaluation starts it"
-            ) from error
+            raise ProcessLostError(f"could not be started ({error})" if code is None else _how_ended(code)) from error
         return reply
 
     def _let_go(self) -> int | None:
@@ -129,7 +123,10 @@ class EvaluationProcess:
         running, self._running = self._running, None
         return None if running is None else running.end()
 
-    def _note_due(self, device_group: DeviceGroup) -> None:
-        """What was due is so still; where the database is out of reach, whoever evaluates next finds it."""
-        with suppress(*DATABASE_TROUBLES), self._database.writing() as session:
-            note_due(session, [device_group], datetime.now(timezone.utc))
+
+def _how_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"

@@ -21,7 +21,7 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.db.verdict_tables import EvaluationDue
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.kept_histories import device_groups_with_due_gpus
-from fleetridge_server.evaluation.process import BrokenOffError
+from fleetridge_server.evaluation.process import BrokenOffError, ProcessLostError
 from fleetridge_server.settings import EVALUATE_EVERY
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import (
@@ -47,6 +47,9 @@ RESTS = 4
 
 # A device whose evaluation fails is let be for as long as any waits.
 AFTER_FAILURE = LONGEST_WAIT
+
+# A process that is lost is started again soon: twice as long is waited each time in a row, up to AFTER_FAILURE.
+AFTER_LOSS = timedelta(seconds=2)
 
 # How often it is looked whether anything is due: well below QUIET, and two small queries.
 POLL_S = 1.0
@@ -103,6 +106,7 @@ class Schedule:
     _leads: bool = field(default=False, init=False)
     _let_be: dict[DeviceGroup, datetime] = field(default_factory=dict, init=False)
     _told_until: datetime | None = field(default=None, init=False)
+    _losses: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.leadership = Leadership(self.evaluator.database)
@@ -132,7 +136,7 @@ class Schedule:
         return self._leads
 
     def _note_left_over(self) -> None:
-        """What another evaluator had taken up when it was killed has waited long enough."""
+        """What is due without a note has waited long enough."""
         with self.evaluator.database.writing() as session:
             note_due(session, device_groups_with_due_gpus(session), self.evaluator.now() - LONGEST_WAIT)
 
@@ -178,6 +182,9 @@ class Schedule:
             self.on_evaluated((self.evaluate or self._evaluate_here)(device_group))
         except BrokenOffError:
             return False
+        except ProcessLostError as error:
+            self._wait_after_loss(device_group, error)
+            return False
         except SupersededError as error:
             _log.info("device %d: %s", device_group.device_id, error)
         except DATABASE_TROUBLES:
@@ -187,9 +194,23 @@ class Schedule:
             # One device that cannot be judged must not keep the others waiting.
             _log.exception("device %d cannot be evaluated; it is tried again in a while", device_group.device_id)
             self._let_be[device_group] = self.evaluator.now() + AFTER_FAILURE
+            self._losses = 0
             return False
+        self._losses = 0
         self._let_be.pop(device_group, None)
         return True
+
+    def _wait_after_loss(self, device_group: DeviceGroup, error: ProcessLostError) -> None:
+        """Whichever device it had in hand: each in a row waits longer, for all may need the same process."""
+        wait = min(AFTER_LOSS * 2 ** min(self._losses, 10), AFTER_FAILURE)
+        self._losses += 1
+        self._let_be[device_group] = self.evaluator.now() + wait
+        _log.warning(
+            "device %d is still to be evaluated: the process that evaluates %s; another one is started in %d s",
+            device_group.device_id,
+            error,
+            wait.total_seconds(),
+        )
 
     def _evaluate_here(self, device_group: DeviceGroup) -> float:
         began_s = time.perf_counter()

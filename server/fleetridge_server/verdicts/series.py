@@ -2,7 +2,8 @@
 The series of evaluations of a device group: what is due, the newest evaluation, and those dated in the future.
 
 - Due: noted by the transaction that stores a report, so that nothing is forgotten whichever server takes the report and
-  whichever one evaluates. `take_due` deletes a note before the evaluation reads: what is stored later is noted anew.
+  whichever one evaluates. `take_due` marks a note before the evaluation reads, and `settle_due` deletes it in the
+  transaction that stores the evaluation, unless something arrived since: whoever is killed between leaves it there.
 - Series: the current verdicts, their changes and the alerts belong to it. A historical evaluation, asked for as of a
   past time, touches none of that; it has a verdict of its own on each gpu. `verdicts.save` writes evaluations,
   `verdicts.stored` reads them back for answers.
@@ -13,9 +14,10 @@ The series of evaluations of a device group: what is due, the newest evaluation,
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, tuple_, update
@@ -38,6 +40,12 @@ _DUE = cast("Table", EvaluationDue.__table__)
 
 # All calls of a device would wait for one another if each wrote the time of the last.
 _FINENESS = timedelta(seconds=1)
+
+# In place of the last arrival a note that was taken has a time of these eleven days, at which nothing arrived: what
+# arrives is always later. Another one for each evaluation, so that none takes another's note for its own.
+_TAKEN_FROM = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MARKS = 10**12
+_TAKEN_UNTIL = _TAKEN_FROM + timedelta(microseconds=_MARKS)
 
 
 class DeviceGroup(NamedTuple):
@@ -75,12 +83,26 @@ def note_due(session: Session, device_groups: Collection[DeviceGroup], at: datet
         session.execute(insert_ignoring(session, _DUE), rows)
     for device_group in sorted(latest):
         if at - latest[device_group] >= _FINENESS:
-            session.execute(update(EvaluationDue).where(_is(device_group)).values(latest=at))
+            # What is in an evaluator's hands is no reason to wait less for what arrives now.
+            since = {"since": at} if latest[device_group] < _TAKEN_UNTIL else {}
+            session.execute(update(EvaluationDue).where(_is(device_group)).values(latest=at, **since))
 
 
-def take_due(session: Session, device_group: DeviceGroup) -> None:
-    """Delete the note on one device group, before its reports are read."""
-    session.execute(delete(EvaluationDue).where(_is(device_group)))
+def take_due(session: Session, device_group: DeviceGroup) -> datetime:
+    """
+    Mark the note on one device group as in an evaluator's hands, before its reports are read; the mark.
+
+    It waits for those who found the note and have not stored their report yet.
+    """
+    mark = _TAKEN_FROM + timedelta(microseconds=secrets.randbelow(_MARKS))
+    session.execute(select(EvaluationDue.since).where(_is(device_group)).with_for_update())
+    session.execute(update(EvaluationDue).where(_is(device_group)).values(latest=mark))
+    return mark
+
+
+def settle_due(session: Session, device_group: DeviceGroup, mark: datetime) -> None:
+    """Delete a note that was taken; the last thing that a transaction does. One to which something came since stays."""
+    session.execute(delete(EvaluationDue).where(_is(device_group), EvaluationDue.latest == mark))
 
 
 def due_notes(session: Session) -> dict[DeviceGroup, EvaluationDue]:

@@ -21,7 +21,12 @@ from fleetridge_server.db.database import open_database
 from fleetridge_server.db.troubles import ToldTroubleError
 from fleetridge_server.evaluation import process as room
 from fleetridge_server.evaluation import schedule as schedule_room
-from fleetridge_server.evaluation.process import BrokenOffError, EvaluationError, EvaluationProcess
+from fleetridge_server.evaluation.process import (
+    BrokenOffError,
+    EvaluationError,
+    EvaluationProcess,
+    ProcessLostError,
+)
 from fleetridge_server.evaluation.schedule import Schedule
 from fleetridge_server.telemetry.metrics import OwnMetrics
 from fleetridge_server.verdicts.save import SupersededError
@@ -104,10 +109,15 @@ def is_due(fleet: Fleet) -> bool:
         return bool(due_notes(session))
 
 
+def is_taken(fleet: Fleet) -> bool:
+    with fleet.database.reading() as session:
+        return all(note.latest < note.since for note in due_notes(session).values())
+
+
 def until_taken(fleet: Fleet) -> None:
     """Wait until whoever evaluates has taken the note that says so."""
     until_s = time.monotonic() + TIMEOUT_S
-    while is_due(fleet):
+    while not is_taken(fleet):
         assert time.monotonic() < until_s, "nobody evaluates"
         time.sleep(0.01)
 
@@ -179,7 +189,7 @@ def test_a_device_whose_process_is_lost_is_due_again(
         evaluating = threads.submit(process.evaluate, device_group)
         until_taken(fleet)
         os.kill(running(process), signal.SIGKILL)
-        with pytest.raises(EvaluationError, match="ended with -9"):
+        with pytest.raises(ProcessLostError, match="was ended by SIGKILL"):
             evaluating.result(TIMEOUT_S)
     is_due_again = is_due(fleet)
     monkeypatch.undo()
@@ -222,6 +232,18 @@ def test_a_process_is_gone_with_a_server_that_is_killed(fleet: Fleet, database_u
         assert until_gone(*children)
 
 
+def test_a_large_server_makes_no_process_large(fleet: Fleet, process: EvaluationProcess) -> None:
+    """The system counts the peak of whoever starts a program as the program's own."""
+    population = new_fleet(fleet)
+    held_meanwhile = b"x" * (300 * 1024**2)
+    process.evaluate(population)
+    del held_meanwhile
+    pid = running(process)
+    process.evaluate(population)
+
+    assert process.pid == pid
+
+
 def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, process: EvaluationProcess) -> None:
     """A terminal and systemd send them to all."""
     device_group = new_fleet(fleet)
@@ -235,7 +257,7 @@ def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, proces
 
 
 @pytest.mark.parametrize(
-    ("program", "why"), [("/nowhere/python", "it could not be started"), ("/bin/false", "it ended with 1")]
+    ("program", "why"), [("/nowhere/python", "could not be started"), ("/bin/false", "ended with exit code 1")]
 )
 def test_a_program_that_does_not_start_leaves_the_device_due(
     fleet: Fleet, process: EvaluationProcess, monkeypatch: pytest.MonkeyPatch, program: str, why: str
@@ -244,7 +266,7 @@ def test_a_program_that_does_not_start_leaves_the_device_due(
     device_group = new_fleet(fleet)
     monkeypatch.setattr(room, "_PROGRAM", (program,))
 
-    with pytest.raises(EvaluationError, match=why):
+    with pytest.raises(ProcessLostError, match=why):
         process.evaluate(device_group)
 
     assert (is_due(fleet), process.pid) == (True, None)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import threading
 import time
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import text
@@ -12,10 +14,12 @@ from sqlalchemy.exc import OperationalError
 from fleetridge_server.background import in_background
 from fleetridge_server.db.database import Database, open_database
 from fleetridge_server.db.verdict_tables import EvaluationDue
+from fleetridge_server.evaluation import evaluator as evaluator_room
 from fleetridge_server.evaluation import schedule as room
 from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.evaluation.process import ProcessLostError
 from fleetridge_server.evaluation.schedule import Schedule, evaluation_task, starts_at
-from fleetridge_server.verdicts.series import DeviceGroup, LastEvaluation, take_due
+from fleetridge_server.verdicts.series import DeviceGroup, LastEvaluation, note_due, take_due
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_fleet, a_report
 from support.patience import PATIENCE_S
 
@@ -88,6 +92,68 @@ def test_what_an_evaluator_left_over_when_it_was_killed_is_taken_up(fleet: Fleet
         take_due(session, fleet.device_group())
 
     assert schedule.follow_once() == [fleet.device_group()]
+
+
+class KilledError(BaseException):
+    """Nothing of whoever is killed runs afterwards."""
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("step", ["bring_up_to_date", "series_end", "judge_device", "save_evaluation"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_was_due_when_a_server_was_killed_is_judged_by_the_next_without_a_report(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, step: str, *, is_first: bool
+) -> None:
+    """At whatever moment of the evaluation, reports and marks alike."""
+    fleet.store(a_fleet(gpus=4))
+    if not is_first:
+        fleet.evaluate()
+        with fleet.database.writing() as session:  # as a mark does, of which no gpu's row speaks
+            note_due(session, [fleet.device_group()], fleet.now)
+    device_group = fleet.device_group()
+    fleet.now += 30 * SECOND
+    killed = Mock(side_effect=KilledError)
+    with monkeypatch.context() as patched:
+        patched.setattr(Evaluator if step == "bring_up_to_date" else evaluator_room, step, killed)
+        first = Schedule(fleet.evaluator)
+        with pytest.raises(KilledError):
+            first.follow_once()
+    first.leadership.resign()
+    after_kill = len(fleet.bodies())
+
+    fleet.now += SECOND
+    next_one = Schedule(fleet.evaluator)
+    done = [next_one.follow_once(), next_one.follow_once()]
+    next_one.leadership.resign()
+
+    assert done == [[device_group], []]
+    assert len(fleet.bodies()) == after_kill + 1
+
+
+def test_a_lost_process_is_started_again_soon_and_less_often_each_time(
+    fleet: Fleet, schedule: Schedule, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says how it ended, and accuses no device."""
+    fleet.store(a_fleet(gpus=4))
+    lost: list[datetime] = []
+    begun = fleet.now
+
+    def losing(_device_group: DeviceGroup) -> float:
+        lost.append(fleet.now)
+        if len(lost) == 8:
+            return 0.0
+        raise ProcessLostError("was ended by SIGKILL")
+
+    schedule.evaluate = losing
+    while fleet.now < begun + 300 * SECOND:
+        fleet.now += SECOND
+        schedule.follow_once()
+
+    waits = [(later - earlier) // SECOND for earlier, later in pairwise(lost)]
+    assert waits[:7] == [2, 4, 8, 16, 32, 60, 60]
+    assert "was ended by SIGKILL; another one is started in 2 s" in caplog.text
+    assert "cannot be evaluated" not in caplog.text
+    assert {record.exc_info for record in caplog.records} == {None}
 
 
 def test_a_device_that_cannot_be_judged_keeps_no_other_waiting(

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from fleetridge_server.db.tables import Gpu, Report, Roof
 from fleetridge_server.intake.examine import Accepted, examined
 from fleetridge_server.intake.store import write_reports
-from fleetridge_server.verdicts.series import DeviceGroup, due_notes, note_due, take_due
+from fleetridge_server.verdicts.series import DeviceGroup, due_notes, note_due, settle_due, take_due
 from support.evaluations import NOON, Fleet, a_report
 from support.reports import make_skipped_report
 
@@ -72,14 +72,35 @@ def test_a_note_keeps_its_beginning_and_the_last_arrival(fleet: Fleet) -> None:
     assert note.latest == NOON + timedelta(seconds=7)
 
 
-def test_a_note_that_was_taken_is_gone_until_something_arrives(fleet: Fleet) -> None:
+def test_a_note_that_was_taken_stays_until_it_is_settled_or_something_arrives(fleet: Fleet) -> None:
+    """And is not settled by somebody else, who may have read less."""
+    fleet.store([a_report("GPU-1")])
+    device_group = fleet.device_group()
+    with fleet.database.writing() as session:
+        first, second = take_due(session, device_group), take_due(session, device_group)
+        settle_due(session, device_group, first)
+        after_first = set(due_notes(session))
+        note_due(session, [device_group], NOON + timedelta(hours=2))
+        settle_due(session, device_group, second)
+    with fleet.database.reading() as session:
+        (note,) = due_notes(session).values()
+    with fleet.database.writing() as session:
+        settle_due(session, device_group, take_due(session, device_group))
+
+    assert after_first == {device_group}
+    assert note.since == note.latest == NOON + timedelta(hours=2)
+    with fleet.database.reading() as session:
+        assert due_notes(session) == {}
+
+
+def test_a_note_that_was_settled_is_gone_until_something_arrives(fleet: Fleet) -> None:
     """Of its own population only."""
     fleet.store([a_report("GPU-1"), a_report("GPU-1", node__cluster="simulated")])
     real = fleet.device_group()
     made_up = DeviceGroup(real.device_id, simulated=True)
 
     with fleet.database.writing() as session:
-        take_due(session, real)
+        settle_due(session, real, take_due(session, real))
 
     with fleet.database.reading() as session:
         assert set(due_notes(session)) == {made_up}
