@@ -45,7 +45,6 @@ from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.evaluator import Evaluator, collector_held_back, evaluation_of
 from fleetridge_server.evaluation.judgement import judge_device
 from fleetridge_server.evaluation.kept_histories import histories
-from fleetridge_server.fleet.locations import cluster_gpus
 from fleetridge_server.simulate.fleet import BETA, PI, Fault, FleetPlan, simulated_reports
 from fleetridge_server.verdicts.save import rows_of, save_evaluation
 from fleetridge_server.verdicts.series import DeviceGroup, series_end
@@ -180,8 +179,7 @@ def stored_cost(database: Database, fleet: Stored) -> StoredCost:
         with database.reading() as session:
             histories(session, device_group, as_of)
             times.append(clock_s())
-            there = cluster_gpus(session, device_group)
-            judgement = judge_device(session, device_group, as_of, there=there)
+            judgement = judge_device(session, device_group, as_of)
             times.append(clock_s())
             before = series_end(session, device_group)
         evaluation = evaluation_of(device_group, judgement, made_at=as_of)

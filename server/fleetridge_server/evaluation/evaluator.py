@@ -28,7 +28,6 @@ from fleetridge_server.engine.state import GpuState
 from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
 from fleetridge_server.evaluation.judgement import Judgement, judge_device
 from fleetridge_server.evaluation.kept_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
-from fleetridge_server.fleet.locations import cluster_gpus
 from fleetridge_server.verdicts.fleet_order import packed_column, packed_order
 from fleetridge_server.verdicts.record import VerdictRecord
 from fleetridge_server.verdicts.save import (
@@ -116,8 +115,7 @@ class Evaluator:
         as_of = self.now()
         with self.database.reading() as session:
             before = series_end(session, device_group)
-            there = cluster_gpus(session, device_group)
-            judgement = judge_device(session, device_group, as_of, schedule=self.schedule, there=there)
+            judgement = judge_device(session, device_group, as_of, schedule=self.schedule)
         evaluation = evaluation_of(device_group, judgement, made_at=self.now(), before=before)
         rows = rows_of(evaluation, before)
         evaluation = replace(evaluation, took_ms=_took_ms(started))

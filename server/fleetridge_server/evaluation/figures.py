@@ -6,7 +6,6 @@ Pure. They rest on the values that the verdicts rest on.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -14,10 +13,8 @@ from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.engine.cohort import Cohort, cohort_order, is_judged
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.ridge import Filter, best_betas, too_few
-from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.statistics import Distribution, distribution, distribution_of, percentiles
-from fleetridge_server.fleet.locations import ClusterGpus
-from fleetridge_server.verdicts.evaluation_shapes import ClusterFigures, CohortFigures, FleetFigures, cohort_of
+from fleetridge_server.verdicts.evaluation_shapes import CohortFigures, FleetFigures, cohort_of
 from fleetridge_server.verdicts.roof_shapes import (
     FleetBandwidth,
     FleetRidge,
@@ -31,14 +28,8 @@ _Gpu = TypeVar("_Gpu", bound=Hashable)
 _Fleet = tuple[tuple[FleetRidge, ...], tuple[FleetBandwidth, ...]]
 
 
-def evaluated_figures(
-    evaluation: Evaluation, device_name: str, there: Sequence[ClusterGpus] | None = None
-) -> FleetFigures:
-    """
-    The figures that an evaluation stores; those by cluster where it is known which gpus are there now.
-
-    A cohort that nobody was measured in lately is described by the values that there are.
-    """
+def evaluated_figures(evaluation: Evaluation, device_name: str) -> FleetFigures:
+    """The figures that an evaluation stores; of a cohort that nobody was measured in lately from earlier values."""
     cohorts = {cohort: evaluation.cohorts[cohort] for cohort in evaluation.cohorts if is_judged(cohort.roof)}
     counted = {
         cohort: [member for member in members if member.in_window] or members for cohort, members in cohorts.items()
@@ -64,7 +55,6 @@ def evaluated_figures(
         ),
         bandwidths=tuple(_fleet_bandwidth(cohort, peers[cohort], device_name) for cohort in order if cohort in betas),
         cohorts=tuple(_cohort_figures(cohort, peers[cohort], quantiles[cohort]) for cohort in order),
-        clusters=None if there is None else tuple(_cluster_figures(own, evaluation) for own in there),
     )
 
 
@@ -98,18 +88,6 @@ def _cohort_figures(cohort: Cohort, peers: Distribution, quantiles: tuple[float,
         conditions=cohort.conditions,
         peers=peers,
         quantiles=quantiles,
-    )
-
-
-def _cluster_figures(there: ClusterGpus, evaluation: Evaluation) -> ClusterFigures:
-    counts = Counter(evaluation.states[gpu_id].state for gpu_id in there.identities if gpu_id in evaluation.states)
-    verdicts: dict[State, int] = {state: counts[state] for state in STATES if counts[state]}
-    return ClusterFigures(
-        cluster=there.cluster,
-        gpus=len(there.identities),
-        nodes=there.nodes,
-        newest_report=there.newest_report,
-        verdicts=verdicts,
     )
 
 

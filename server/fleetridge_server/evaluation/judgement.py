@@ -7,7 +7,7 @@ Nothing is written here. Stored evaluations and answers about a past that nobody
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -35,7 +35,6 @@ from fleetridge_server.evaluation.kept_histories import histories
 from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.fleet.expected import expected_nodes, rosters_of
 from fleetridge_server.fleet.find import rows_of_gpus
-from fleetridge_server.fleet.locations import ClusterGpus
 from fleetridge_server.fleet.marks import marks_by_engine
 from fleetridge_server.verdicts.evaluation_shapes import (
     EvaluationBody,
@@ -70,7 +69,6 @@ class Judgement:
         marks: the ids of the marks that were looked at.
         upgrades: effects of changes that gpus met, by roof.
         rows: of the gpus that ever reported, by id.
-        there: where the gpus are now; None for a time of the past.
     """
 
     device_name: str
@@ -80,12 +78,11 @@ class Judgement:
     marks: Mapping[Mark, int]
     upgrades: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]
     rows: Mapping[str, int]
-    there: Sequence[ClusterGpus] | None = None
 
     @cached_property
     def body(self) -> EvaluationBody:
         """What is said besides the gpus."""
-        figures = evaluated_figures(self.evaluation, self.device_name, self.there)
+        figures = evaluated_figures(self.evaluation, self.device_name)
         return evaluation_body(self.evaluation, self.upgrades, self.explanations, figures)
 
     @cached_property
@@ -154,7 +151,6 @@ def judge_device(
     as_of: datetime,
     *,
     schedule: timedelta | None = None,
-    there: Sequence[ClusterGpus] | None = None,
 ) -> Judgement:
     """
     Judge the gpus of one device by what was reported up to a time.
@@ -164,7 +160,6 @@ def judge_device(
         device_group: of which device.
         as_of: the time.
         schedule: how often each gpu should be measured.
-        there: where its gpus are now; None for a time of the past.
     """
     known = histories(session, device_group, as_of)
     marks = marks_by_engine(session, simulated=device_group.simulated, as_of=as_of)
@@ -184,7 +179,7 @@ def judge_device(
     evaluation = evaluate(fleet, as_of)
     rows = rows_of_gpus(session, known, device_id=device_group.device_id, simulated=device_group.simulated)
     said = explanations(evaluation, drifts)
-    return Judgement(name, evaluation, said, drifts, marks, fleet.upgrades, rows, there)
+    return Judgement(name, evaluation, said, drifts, marks, fleet.upgrades, rows)
 
 
 def _drifts(known: Mapping[str, GpuHistory], as_of: datetime) -> dict[str, dict[RoofKey, Drift]]:

@@ -7,8 +7,7 @@ reports up to then.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -24,7 +23,6 @@ from fleetridge_server.db.verdict_tables import CurrentVerdict
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.fleet.find import is_storable
-from fleetridge_server.verdicts.series import DeviceGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,30 +327,3 @@ def labels_of_locations(session: Session, places: Iterable[GpuLocation], label: 
             if label in own:
                 labels[cluster, name] = own[label]
     return {place.gpu_id: labels.get((place.cluster, place.node or ""), level_name(None)) for place in found}
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterGpus:
-    """What a cluster has of a device; the newest report by ordering time, whatever the outcome."""
-
-    cluster: str
-    identities: Sequence[str]
-    nodes: int
-    newest_report: datetime | None
-
-
-def cluster_gpus(session: Session, device_group: DeviceGroup) -> list[ClusterGpus]:
-    """What each cluster has of a device, by its name."""
-    there = (
-        Gpu.device_id == device_group.device_id,
-        Gpu.simulated.is_(device_group.simulated),
-        ~Gpu.quarantined,
-    )
-    identities: dict[str, list[str]] = defaultdict(list)
-    for cluster, identity in session.execute(select(Gpu.cluster, Gpu.identity).where(*there)):
-        identities[cluster].append(identity)
-    counts = select(Gpu.cluster, func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen))
-    return [
-        ClusterGpus(cluster, identities[cluster], nodes, newest)
-        for cluster, nodes, newest in session.execute(counts.where(*there).group_by(Gpu.cluster).order_by(Gpu.cluster))
-    ]

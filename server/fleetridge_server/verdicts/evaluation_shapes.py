@@ -154,31 +154,12 @@ class CohortFigures(Answer):
     quantiles: tuple[float, ...]
 
 
-class ClusterFigures(Answer):
-    """
-    What a cluster has of the device: gpus, nodes, and the ordering time of the newest report, whatever its outcome.
-
-    `verdicts` counts its gpus by state; those that never reported are in no cluster.
-    """
-
-    cluster: str
-    gpus: int
-    nodes: int
-    newest_report: datetime | None
-    verdicts: dict[State, int]
-
-
 class FleetFigures(Answer):
-    """
-    What the gpus of a device reach, from the values that their verdicts rest on, and where they are.
-
-    `clusters` is null where the evaluation was made for a time of the past, of which only reports are known.
-    """
+    """What the gpus of a device reach, from the values that their verdicts rest on."""
 
     ridges: tuple[FleetRidge, ...]
     bandwidths: tuple[FleetBandwidth, ...]
     cohorts: tuple[CohortFigures, ...]
-    clusters: tuple[ClusterFigures, ...] | None
 
 
 class EvaluationBody(Answer):

@@ -12,7 +12,6 @@ from fleetridge_server.engine.evidence import JudgedReport, RoofReading
 from fleetridge_server.engine.ridge import Filter
 from fleetridge_server.engine.state import Mark
 from fleetridge_server.evaluation.figures import evaluated_figures, filtered_figures, peers_of
-from fleetridge_server.fleet.locations import ClusterGpus
 from fleetridge_server.verdicts.evaluation_shapes import FleetFigures
 from support.judged import AS_OF, BETA, CONDITIONS, DAY, H2D, PI, fleet, reading, report, series
 
@@ -126,23 +125,6 @@ def test_a_filter_takes_the_figures_of_its_roofs() -> None:
     ridges, bandwidths = filtered_figures(found, Filter(dtype="float16"))
 
     assert ([own.dtype for own in ridges], bandwidths) == (["float16"], ())
-
-
-def test_clusters_count_their_gpus_by_verdict() -> None:
-    """Also gpus of which nothing is said; those that never reported are nowhere."""
-    evaluation = evaluated(*fleet([800.0] * 6, runs=3), *series("slow", [700.0] * 3))
-    there = [
-        ClusterGpus("east", ["gpu-00", "gpu-01", "slow", "retired"], 2, AS_OF),
-        ClusterGpus("west", ["gpu-02"], 1, None),
-    ]
-
-    found = evaluated_figures(evaluation, "H200", there)
-
-    assert found.clusters is not None
-    assert [(own.cluster, own.gpus, own.nodes, own.verdicts) for own in found.clusters] == [
-        ("east", 4, 2, {"outlier": 1, "ok": 2}),
-        ("west", 1, 1, {"ok": 1}),
-    ]
 
 
 def test_figures_can_be_read_back_from_what_is_stored() -> None:
