@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,9 +24,6 @@ from fleetridge_server.verdicts.series import JudgedUntil
 ROOF_COLUMNS = RoofKey._fields
 CONDITION_COLUMNS = tuple(Conditions.__dataclass_fields__)
 
-# From the arrival of a report to the end of the transaction that stores it; it takes far less.
-_STORED_WITHIN = timedelta(minutes=1)
-
 
 @dataclass(frozen=True, slots=True)
 class NamedReport:
@@ -42,7 +39,7 @@ def reports_of_gpu(session: Session, gpu_row: int, *, as_of: datetime, limit: in
 
 
 def newest_unjudged(
-    session: Session, locations: Collection[GpuLocation], known: JudgedUntil | None, as_of: datetime
+    session: Session, locations: Iterable[GpuLocation], known: JudgedUntil | None, as_of: datetime
 ) -> dict[int, NamedReport]:
     """The newest report of each gpu up to `as_of` that no evaluation (`known`) knows, by the gpu's row."""
     waiting = [
@@ -56,10 +53,7 @@ def newest_unjudged(
     if known is None:
         new.append(Report.id.in_(select(Gpu.last_report_id).where(Gpu.id.in_(waiting))))
     else:
-        # A gpu that is due may have had a report on its way into the database when the evaluation read what is there.
-        due = Report.gpu_id.in_([own.row for own in locations if own.is_due])
-        late = due & (Report.received_at > known.received - _STORED_WITHIN)
-        new.append(or_(Report.received_at > known.received, Report.ordered_at > known.measured, late))
+        new.append(or_(Report.received_at > known.received, Report.ordered_at > known.measured))
     order = (Report.ordered_at, Report.measured_to, Report.id)
     query = select(Report, Node.name).outerjoin(Node, Node.id == Report.node_id).where(*new).order_by(*order)
     # The last of each gpu stays.
