@@ -105,6 +105,10 @@ def device_counts(
     where = where or Where()
     if not is_possible(where):
         return []
+    if by_verdict and where.node is None:
+        now = _counts_by_rows(session, span, where.cluster, device_ids)
+        if now is not None:
+            return now
     chosen = [] if device_ids is None else [_device(span, by_verdict=by_verdict).in_(device_ids)]
     located = _located(span, where, *chosen, by_verdict=by_verdict).subquery()
     query = (
@@ -116,6 +120,32 @@ def device_counts(
     )
     counts = [DeviceCount(*row) for row in session.execute(query)]
     return sorted(counts, key=lambda count: count.device.name)
+
+
+def _counts_by_rows(
+    session: Session, span: Span, cluster: str | None, device_ids: Collection[int] | None
+) -> list[DeviceCount] | None:
+    """
+    The counts of now from the gpus' own rows, a tenth of the work for a large fleet.
+
+    None where those say something else: a gpu was seen after `span.as_of`, or is judged of another device so far.
+    """
+    chosen = [Gpu.simulated.is_(span.simulated), ~Gpu.quarantined]
+    chosen += [] if cluster is None else [Gpu.cluster == cluster]
+    own = (CurrentVerdict.identity == Gpu.identity, CurrentVerdict.simulated == Gpu.simulated)
+    judged_elsewhere = select(Gpu.id).join(CurrentVerdict, and_(*own, CurrentVerdict.device_id != Gpu.device_id))
+    if session.scalar(judged_elsewhere.where(Gpu.is_due, *chosen).limit(1)) is not None:
+        return None
+    chosen += [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
+    counts = select(Gpu.device_id, func.count(), func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen))
+    rows = session.execute(counts.where(*chosen).group_by(Gpu.device_id)).all()
+    if any(newest is not None and newest > span.as_of for *_, newest in rows):
+        return None
+    devices = {
+        device.id: device for device in session.scalars(select(Device).where(Device.id.in_([row[0] for row in rows])))
+    }
+    counted = [DeviceCount(devices[device_id], gpus, nodes, newest) for device_id, gpus, nodes, newest in rows]
+    return sorted(counted, key=lambda count: count.device.name)
 
 
 def locations_of_device(

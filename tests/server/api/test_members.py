@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import create_engine, select, update
 from sqlalchemy.orm import Session
 
-from fleetridge_server.db.tables import Gpu
+from fleetridge_server.db.tables import Device, Gpu
 from support.app_client import AppClient
-from support.evaluated import SLOW, SOUND, gpu_id, runs
+from support.evaluated import HOUR, NOW, SLOW, SOUND, gpu_id, runs
 from support.fleet import post, post_judged, read
 
 RIDGE = "/devices/h200/ridge"
@@ -21,7 +21,7 @@ FIRST = gpu_id("n01", 0)
 @pytest.fixture
 def judged(client: AppClient) -> AppClient:
     """Four gpus of which the last is slow."""
-    post_judged(client, runs("n01", [SOUND] * 3 + [SLOW]))
+    post_judged(client, runs("n01", [SOUND] * 3 + [SLOW], until=NOW - HOUR))
     return client
 
 
@@ -57,7 +57,7 @@ def counts(client: AppClient, **params: object) -> list[tuple[int, dict[str, int
 def test_a_gpu_that_changed_device_stays_with_the_one_it_was_judged_of(judged: AppClient) -> None:
     """In every list, count and group, and by itself, until the next evaluation."""
     before, placed = listed(judged), read(judged, WORKLOADS)["ridges"]
-    change_gpu(judged, FIRST, device_id=_another_device(judged))
+    _report_as_of_another_device(judged)
 
     assert listed(judged) == listed(judged, node="n01") == listed(judged, as_of=now()) == before
     assert read(judged, WORKLOADS)["ridges"] == read(judged, WORKLOADS, as_of=now())["ridges"] == placed
@@ -66,15 +66,16 @@ def test_a_gpu_that_changed_device_stays_with_the_one_it_was_judged_of(judged: A
     assert (4, {"suspect": 1, "ok": 3}) in counts(judged)
 
 
-def _another_device(client: AppClient) -> int:
-    other = runs("n09", [SOUND])[0]
-    other["gpu"]["device"] = "NVIDIA L4"
-    post(client, [other])
+def _report_as_of_another_device(client: AppClient) -> None:
+    """The first gpu, by a report that arrives now."""
+    report = max(runs("n01", [SOUND]), key=lambda own: str(own["measured_to"]))
+    report["gpu"]["device"] = "NVIDIA L4"
+    post(client, [report])
     engine = create_engine(client.database_url)
     with Session(engine) as session:
-        device_id = session.scalars(select(Gpu.device_id).where(Gpu.identity == gpu_id("n09", 0))).one()
+        name = select(Device.name).join(Gpu, Gpu.device_id == Device.id).where(Gpu.identity == FIRST)
+        assert session.scalar(name) == "L4"
     engine.dispose()
-    return device_id
 
 
 def test_quarantine_leaves_a_gpu_out_at_once_and_moves_no_median(judged: AppClient) -> None:
