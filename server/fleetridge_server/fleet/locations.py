@@ -134,7 +134,8 @@ def _counts_by_rows(
     chosen += [] if cluster is None else [Gpu.cluster == cluster]
     own = (CurrentVerdict.identity == Gpu.identity, CurrentVerdict.simulated == Gpu.simulated)
     judged_elsewhere = select(Gpu.id).join(CurrentVerdict, and_(*own, CurrentVerdict.device_id != Gpu.device_id))
-    if session.scalar(judged_elsewhere.where(Gpu.is_due, *chosen).limit(1)) is not None:
+    is_due = (Gpu.device_id.in_(select(Device.id)), Gpu.is_due)  # of any device, by the index of both
+    if session.scalar(judged_elsewhere.where(*is_due, *chosen).limit(1)) is not None:
         return None
     chosen += [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
     counts = select(Gpu.device_id, func.count(), func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen))
