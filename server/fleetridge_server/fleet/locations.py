@@ -133,20 +133,16 @@ def _counts_by_rows(
     chosen = [Gpu.simulated.is_(span.simulated), ~Gpu.quarantined]
     chosen += [] if cluster is None else [Gpu.cluster == cluster]
     own = (CurrentVerdict.identity == Gpu.identity, CurrentVerdict.simulated == Gpu.simulated)
-    judged_elsewhere = select(Gpu.id).join(CurrentVerdict, and_(*own, CurrentVerdict.device_id != Gpu.device_id))
     is_due = (Gpu.device_id.in_(select(Device.id)), Gpu.is_due)  # of any device, by the index of both
-    if session.scalar(judged_elsewhere.where(*is_due, *chosen).limit(1)) is not None:
-        return None
+    judged_elsewhere = select(Gpu.id).join(CurrentVerdict, and_(*own, CurrentVerdict.device_id != Gpu.device_id))
+    is_elsewhere = judged_elsewhere.where(*is_due, *chosen).correlate(None).exists()
     chosen += [] if device_ids is None else [Gpu.device_id.in_(device_ids)]
-    counts = select(Gpu.device_id, func.count(), func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen))
-    rows = session.execute(counts.where(*chosen).group_by(Gpu.device_id)).all()
-    if any(newest is not None and newest > span.as_of for *_, newest in rows):
+    counts = select(Device, func.count(), func.count(Gpu.node_id.distinct()), func.max(Gpu.last_seen), is_elsewhere)
+    query = counts.join(Gpu, Gpu.device_id == Device.id).where(*chosen).group_by(Device.id).order_by(Device.name)
+    found = session.execute(query).all()
+    if not found or any(elsewhere or (newest is not None and newest > span.as_of) for *_, newest, elsewhere in found):
         return None
-    devices = {
-        device.id: device for device in session.scalars(select(Device).where(Device.id.in_([row[0] for row in rows])))
-    }
-    counted = [DeviceCount(devices[device_id], gpus, nodes, newest) for device_id, gpus, nodes, newest in rows]
-    return sorted(counted, key=lambda count: count.device.name)
+    return [DeviceCount(device, gpus, nodes, newest) for device, gpus, nodes, newest, _ in found]
 
 
 def locations_of_device(
