@@ -335,7 +335,8 @@ def _drawn(session: Session, asked: ListRequest, ref: EvaluationRef, ranking: _R
     return Drawn(
         gpus=gpus,
         summaries=summaries_of(session, ref, gpu_ids=[gpu.location.gpu_id for gpu in gpus]),
-        listed=count,
+        # New ones are listed, too, and those in quarantine are not, whatever the evaluation knows.
+        listed=len(_there(session, asked, ref)) if _takes_unknown(asked) else count,
         is_complete=is_complete,
         quantiles=tuple(own for own in cohorts if asked.only.takes_roof(own.roof)),
     )

@@ -59,6 +59,17 @@ def test_filters_choose_what_is_listed_and_drawn(sick_fleet: AppClient) -> None:
     assert "n01 gpu 0" not in page.text
 
 
+def test_gpus_that_are_not_judged_yet_are_counted_as_they_are_listed(client: AppClient, database_url: str) -> None:
+    post(client, runs("n01", [SOUND] * 4))
+    evaluate(database_url)
+    post(client, runs("n02", [SOUND] * 2))
+
+    page = page_of(client, PAGE)
+
+    assert len(gpu_rows(page)) == 6
+    assert "6 gpus listed" in page.text
+
+
 def test_a_driver_can_be_chosen(client: AppClient, database_url: str) -> None:
     post(client, [*runs("n01", [SOUND] * 4), *runs("n02", [SOUND] * 4, environment__driver="590.1")])
     evaluate(database_url)
