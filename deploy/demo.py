@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 USUAL_PORT = 8000
 START_TIMEOUT_S = 60.0  # migrations on a slow disk included
+# A server evaluates five seconds after the last report, in a process that starts with the first evaluation.
+JUDGED_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0  # more than the server gives calls that are in hand
 LOG_LINES_SHOWN = 20
 SKIPPED = 4  # exit code of the agent when somebody uses the GPU
@@ -65,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with serve(Place(options.folder.resolve(), free_port())) as (place, server):
             measure(place)
+            wait_until_judged(place)
             show(place)
             if not options.once:
                 stay(place, server)
@@ -160,6 +163,22 @@ def run_agent(place: Place, *options: str) -> int:
             return agent.wait()
         finally:
             end(agent)
+
+
+def wait_until_judged(place: Place) -> None:
+    """Return once an evaluation knows every report: until then the server has no number to say."""
+    deadline = time.monotonic() + JUDGED_TIMEOUT_S
+    while not all(is_judged(place, path) for path in ridge_paths(place)):
+        if time.monotonic() > deadline:
+            message = f"the server at {place.url} did not evaluate the report; see its log in {place.folder}"
+            raise DemoError(message)
+        time.sleep(0.5)
+
+
+def is_judged(place: Place, path: str) -> bool:
+    """Whether the newest evaluation of a device knows the newest report of each of its gpus."""
+    answer = get(place, path).raise_for_status().json()
+    return answer["evaluated_as_of"] is not None and all(gpu["not_judged_yet"] is None for gpu in answer["gpus"])
 
 
 def show(place: Place) -> None:

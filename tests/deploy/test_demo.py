@@ -33,7 +33,9 @@ def test_the_demo_measures_this_machine_and_ends_with_the_server_s_answer(tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     before, _, answer = done.stdout.partition("/ridge\n")
     assert "$ curl -H 'Accept: text/plain' http://127.0.0.1:" in before
-    assert "FLOP/B" in answer
+    assert re.search(r"^verdicts as of .*: 1 [a-z]", answer, re.MULTILINE), answer
+    assert re.search(r"^float32 +1 +[\d.]+ ", answer, re.MULTILINE), answer
+    assert "not judged yet" not in answer
     assert not somebody_listens(done.stdout)
 
 
