@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 USUAL_PORT = 8000
+ANY_PORT = 0  # one that is free, chosen by the system
+PORT_TAKEN = "cannot listen on"  # how the server's message begins
 START_TIMEOUT_S = 60.0  # migrations on a slow disk included
 # A server evaluates five seconds after the last report, in a process that starts with the first evaluation.
 JUDGED_TIMEOUT_S = 60.0
@@ -42,15 +45,10 @@ class DemoError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the demo keeps its files and which address its server has."""
+    """Where the demo keeps its files, and the address of its server."""
 
     folder: Path
-    port: int
-
-    @property
-    def url(self) -> str:
-        """Address of the server."""
-        return f"http://{HOST}:{self.port}"
+    url: str
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -65,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _end_on_signal)
     try:
-        with serve(Place(options.folder.resolve(), free_port())) as (place, server):
+        with serve(options.folder.resolve()) as (place, server):
             measure(place)
             wait_until_judged(place)
             show(place)
@@ -79,54 +77,64 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def free_port() -> int:
-    """The usual port if nobody listens there, else any free one."""
-    for port in (USUAL_PORT, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    message = f"no free port on {HOST}; end a server that listens there"
-    raise DemoError(message)
-
-
 @contextmanager
-def serve(place: Place) -> Iterator[tuple[Place, subprocess.Popen[bytes]]]:
+def serve(folder: Path) -> Iterator[tuple[Place, subprocess.Popen[str]]]:
     """Run the server for the time of the block; when it yields, the server takes requests."""
-    place.folder.mkdir(parents=True, exist_ok=True)
-    log_path = place.folder / f"server-{place.port}.log"
-    database = f"sqlite:///{place.folder / 'fleet.db'}"
-    command = [program("fleetridge-server"), "serve", "--host", HOST, "--port", str(place.port)]
-    with log_path.open("wb") as log:
-        server = subprocess.Popen(
-            [*command, "--database-url", database, "--migrate"], stdout=log, stderr=log, env=clean_environment(place)
-        )
+    folder.mkdir(parents=True, exist_ok=True)
+    # Another demo may use the same folder, and finds there that this one measures.
+    log_path = folder / f"server-{os.getpid()}.log"
+    server = start_server(folder, log_path, USUAL_PORT)
     try:
-        wait_until_ready(place, server, log_path)
-        print(f"Server running at {place.url} on SQLite ({place.folder / 'fleet.db'}).", flush=True)
-        yield place, server
+        url = announced_url(server)
+        if url is None and PORT_TAKEN in log_path.read_text(encoding="utf-8", errors="replace"):
+            end(server)
+            server = start_server(folder, log_path, ANY_PORT)
+            url = announced_url(server)
+        if url is None:
+            message = f"the server did not start; {end_of(log_path)}"
+            raise DemoError(message)
+        print(f"Server running at {url} on SQLite ({folder / 'fleet.db'}).", flush=True)
+        try:
+            yield Place(folder, url), server
+        except (DemoError, httpx.TransportError) as error:
+            if (code := server.poll()) is None:
+                raise
+            message = f"the server ended by itself with code {code}; {end_of(log_path)}"
+            raise DemoError(message) from error
     finally:
         end(server)
 
 
-def wait_until_ready(place: Place, server: subprocess.Popen[bytes], log_path: Path) -> None:
-    """Return once the server says that it takes requests."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            break
-        try:
-            if get(place, "/readyz").is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
+def start_server(folder: Path, log_path: Path, port: int) -> subprocess.Popen[str]:
+    """A server that is starting; it says its address on its standard output once it takes requests."""
+    command = [program("fleetridge-server"), "serve", "--host", HOST, "--port", str(port), "--migrate"]
+    with log_path.open("wb") as log:
+        return subprocess.Popen(
+            [*command, "--database-url", f"sqlite:///{folder / 'fleet.db'}"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=clean_environment(folder),
+            text=True,
+        )
+
+
+def announced_url(server: subprocess.Popen[str]) -> str | None:
+    """
+    Address that our own server says it listens on; None: it ended, or said nothing for `START_TIMEOUT_S`.
+
+    A port that was free before may be somebody else's by the time the server asks for it, and answers there are then
+    somebody else's, too.
+    """
+    if server.stdout is None or not select.select([server.stdout], [], [], START_TIMEOUT_S)[0]:
+        return None
+    found = re.search(r"http://\S+", server.stdout.readline())
+    return found[0] if found else None
+
+
+def end_of(log_path: Path) -> str:
+    """The last lines of a log, as a part of a message."""
     lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    message = f"the server did not start; the end of {log_path}:\n" + "\n".join(lines)
-    raise DemoError(message)
+    return "\n".join([f"the end of {log_path}:", *lines])
 
 
 def measure(place: Place) -> None:
@@ -158,7 +166,7 @@ def torch_sees_a_gpu() -> bool:
 def run_agent(place: Place, *options: str) -> int:
     """Exit code of an agent's run against our server."""
     command = [program("fleetridge-agent"), "run", "--server", place.url, *options]
-    with subprocess.Popen(command, env=clean_environment(place)) as agent:
+    with subprocess.Popen(command, env=clean_environment(place.folder), text=True) as agent:
         try:
             return agent.wait()
         finally:
@@ -198,15 +206,15 @@ def ridge_paths(place: Place) -> list[str]:
     return paths
 
 
-def stay(place: Place, server: subprocess.Popen[bytes]) -> None:
+def stay(place: Place, server: subprocess.Popen[str]) -> None:
     """Leave the server running until Ctrl-C."""
     print(f"\nThe server goes on at {place.url} until Ctrl-C. From another terminal:")
     for path in ridge_paths(place):
         print(f"  curl -H 'Accept: text/plain' {place.url}{path}")
     print(f"  curl {place.url}/gpus")
     print(f"  {program('fleetridge-agent')} run --server {place.url} --device cpu", flush=True)
-    code = server.wait()
-    message = f"the server ended by itself with code {code}; see its log in {place.folder}"
+    server.wait()
+    message = "the server ended"
     raise DemoError(message)
 
 
@@ -225,15 +233,15 @@ def program(name: str) -> str:
     return str(path)
 
 
-def clean_environment(place: Place) -> dict[str, str]:
+def clean_environment(folder: Path) -> dict[str, str]:
     """The environment without settings of another installation, and with the agent's state in the demo's folder."""
     kept = {
         key: value for key, value in os.environ.items() if key != "DATABASE_URL" and not key.startswith("FLEETRIDGE_")
     }
-    return {**kept, "FLEETRIDGE_STATE_DIR": str(place.folder / "agent")}
+    return {**kept, "FLEETRIDGE_STATE_DIR": str(folder / "agent")}
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """End a child: ask first, then insist."""
     if process.poll() is None:
         process.terminate()

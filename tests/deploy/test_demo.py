@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -18,6 +19,13 @@ def command(folder: Path) -> list[str]:
 
 def run_demo(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(folder), check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def server_of(demo: subprocess.Popen[str]) -> int:
+    """Process id of a demo's server."""
+    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+    (server,) = (child for child in children if b"fleetridge-server" in Path(f"/proc/{child}/cmdline").read_bytes())
+    return int(server)
 
 
 def somebody_listens(line: str) -> bool:
@@ -37,6 +45,26 @@ def test_the_demo_measures_this_machine_and_ends_with_the_server_s_answer(tmp_pa
     assert re.search(r"^float32 +1 +[\d.]+ ", answer, re.MULTILINE), answer
     assert "not judged yet" not in answer
     assert not somebody_listens(done.stdout)
+
+
+def test_demos_that_start_together_each_ask_their_own_server(tmp_path: Path) -> None:
+    demos = [
+        subprocess.Popen(command(tmp_path / name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for name in ("one", "other")
+    ]
+    said = [demo.communicate()[0] for demo in demos]
+    assert [demo.returncode for demo in demos] == [0, 0], said
+    assert len({re.findall(r"Server running at (\S+)", text)[0] for text in said}) == 2, said
+
+
+def test_a_server_that_ends_by_itself_is_said_with_the_end_of_its_log(tmp_path: Path) -> None:
+    with subprocess.Popen(command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+        assert demo.stdout is not None
+        demo.stdout.readline()
+        os.kill(server_of(demo), signal.SIGKILL)
+        said = demo.stdout.read()
+    assert demo.returncode == 1, said
+    assert f"the server ended by itself with code -9; the end of {tmp_path}" in said
 
 
 def test_ctrl_c_ends_the_demo_and_its_server(tmp_path: Path) -> None:
