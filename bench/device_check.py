@@ -23,24 +23,24 @@ import torch
 
 from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.busy.watch import Watch
-from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.busy.foreign_use import Watch
 from fleetridge_agent.device.cuda import CudaDevice
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Fill, Gemm, Product, products_of
+from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.kernels import gemm_operands, require_right
 from fleetridge_agent.device.opening import open_device
-from fleetridge_agent.device.product import MEASURED_DTYPES, Fill, Gemm, Product, products_of
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.gpus.visible import node_roster, nvml_or_none, visible_gpus
-from fleetridge_agent.protocol import REPS, WARMUP
+from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none, visible_gpus
+from fleetridge_agent.measurement_protocol import REPS, WARMUP
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host, node_name
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.sweep.call_timer import Call, Pace, Workbench
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.shapes import reference_gemm
 from fleetridge_agent.sweep.streams import measure_streams
-from fleetridge_agent.sweep.timing import timing_of
-from fleetridge_agent.sweep.workbench import Call, Pace, Workbench
+from fleetridge_agent.sweep.timing_statistics import timing_of
 
 _FILL = Fill()
 _PACE = Pace(warmup=WARMUP, reps=REPS, budget_ms=2000.0)

@@ -26,7 +26,7 @@ from server_load import DEVICE
 from sqlalchemy import select
 from storage import full_report
 
-from fleetridge.identity import gpu_identity
+from fleetridge.device_names import gpu_identity
 from fleetridge_server.db.database import open_database
 from fleetridge_server.db.tables import Gpu, Node, Report
 from fleetridge_server.engine.cohort import SIMULATED

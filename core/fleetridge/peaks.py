@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fleetridge.device_names import canonical_device_name
 from fleetridge.dtypes import DTYPES
-from fleetridge.identity import canonical_device_name
 
 _DATA = "peaks.json"
 

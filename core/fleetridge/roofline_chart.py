@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleetridge.log_canvas import LogCanvas, LogScale, placed_labels, power_of_ten
 from fleetridge.quantities import MINUS, MISSING, quantity, significant
-from fleetridge.roofline_plot import ASCII, LETTERS, UNICODE, ComputeRoof, Glyphs, MemoryRoof, Roofline, Series, drawn
+from fleetridge.roofline_canvas import ASCII, LETTERS, UNICODE, ComputeRoof, Glyphs, MemoryRoof, Roofline, Series, drawn
 from fleetridge.terminal_text import ELLIPSIS, display_width, padded, shortened, visible
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import fleetridge
-from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge.report.origin import DEFAULT_CLUSTER
 from fleetridge_server.commands.evaluate import add_evaluate
 from fleetridge_server.commands.inventory import add_inventory
 from fleetridge_server.commands.maintenance import add_keeping
@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
 def _cluster(name: str) -> str:
     from pydantic import ValidationError
 
-    from fleetridge.report.identity import Node
+    from fleetridge.report.origin import Node
     from fleetridge_server.problems import problem_of
 
     try:

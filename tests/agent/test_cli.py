@@ -100,5 +100,6 @@ print(*sys.modules, file=sys.stderr)
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "fleetridge_agent.cli" in loaded
     assert (
-        loaded & {"httpx", "torch", "pynvml", "fleetridge.report", "fleetridge_agent.sweep.measure", *left_out} == set()
+        loaded & {"httpx", "torch", "pynvml", "fleetridge.report", "fleetridge_agent.sweep.device_sweep", *left_out}
+        == set()
     )

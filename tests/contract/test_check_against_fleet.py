@@ -9,7 +9,7 @@ import pytest
 
 from fleetridge.report import Gpu, Report
 from fleetridge_agent.check.bands import bands_of
-from fleetridge_agent.check.compare import verdict_on
+from fleetridge_agent.check.rule import verdict_on
 from fleetridge_agent.check.verdict import State
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_server import cli as server_cli

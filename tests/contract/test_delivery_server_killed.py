@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent.deliver.retry import Client, Delivery
-from fleetridge_agent.deliver.server import server_at
+from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.fault_proxy import CALM, FAULTS, Call, Fault, FaultProxy, fault_proxy
 from support.patience import PATIENCE_S

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from fleetridge_agent.deliver.retry import Client, Delivery
-from fleetridge_agent.deliver.server import server_at
+from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_server.auth.tokens import revoke_token
 from fleetridge_server.db.database import Database, open_database

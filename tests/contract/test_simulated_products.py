@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.device.product import Product
-from fleetridge_agent.protocol import LARGEST_BUFFER_BYTES
+from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.measurement_protocol import LARGEST_BUFFER_BYTES
 from fleetridge_agent.sweep.shapes import reference_gemm
 from fleetridge_server.simulate import wire
 from fleetridge_server.simulate.plan import PRODUCTS

@@ -19,18 +19,18 @@ from fleetridge_agent import cli
 from fleetridge_agent.check import node as checked_node
 from fleetridge_agent.check.reference import ridge_answer
 from fleetridge_agent.check.verdict import State, read_last
-from fleetridge_agent.commands import check_by_measuring as preflight
-from fleetridge_agent.commands import flush as flush_room
-from fleetridge_agent.commands import run as run_room
-from fleetridge_agent.deliver import dispatch as outbox_room
-from fleetridge_agent.deliver import retry as client
-from fleetridge_agent.device.contract import Device
+from fleetridge_agent.commands import check_by_measuring
+from fleetridge_agent.commands import flush as flush_command
+from fleetridge_agent.commands import run as run_command
+from fleetridge_agent.deliver import dispatch as dispatch_module
+from fleetridge_agent.deliver import retry as retry_module
+from fleetridge_agent.device.interface import Device
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.gpus.targets import Target
-from fleetridge_agent.protocol import DeviceKind
-from fleetridge_agent.sweep import measure as run
-from fleetridge_agent.sweep.measure import Callbacks
+from fleetridge_agent.measurement_protocol import DeviceKind
+from fleetridge_agent.sweep import device_sweep
+from fleetridge_agent.sweep.device_sweep import Callbacks
 from fleetridge_agent.sweep.report import Assignment, Measured
 from fleetridge_agent.worker.launch import Launcher
 from support.scripted_device import ScriptedDevice, described
@@ -73,13 +73,13 @@ class LauncherHere(Launcher):
 
     def measure(self, target: Target, assignment: Assignment) -> Measured:
         """As a worker does."""
-        return run.measure(target, assignment, self._callbacks(target))
+        return device_sweep.measure(target, assignment, self._callbacks(target))
 
     def measure_together(self, targets: Sequence[Target], assignment: Assignment) -> Iterator[Measured]:
         """One after the other, and say otherwise."""
         for target in targets:
             callbacks = replace(self._callbacks(target), start=lambda: len(targets))
-            yield run.measure_admitted(target, assignment, callbacks, is_contended=False)
+            yield device_sweep.measure_admitted(target, assignment, callbacks, is_contended=False)
 
     def _callbacks(self, target: Target) -> Callbacks:
         return Callbacks(lambda progress: self.on_progress(target, progress), self.stop.check)
@@ -131,15 +131,15 @@ class AgentNode:
         """Put gpus and server in place of the real ones."""
         monkeypatch.setattr("fleetridge_agent.gpus.targets.visible_gpus", self._visible_gpus)
         monkeypatch.setattr("fleetridge_agent.gpus.targets.gpus_without_slice", lambda: self.without_slice)
-        monkeypatch.setattr(run, "open_device", self._open_device)
-        for room in (run_room, preflight):
-            monkeypatch.setattr(room, "Launcher", LauncherHere)
-        impatient = partial(client.Client, transport=httpx.MockTransport(self._answer))
+        monkeypatch.setattr(device_sweep, "open_device", self._open_device)
+        for command in (run_command, check_by_measuring):
+            monkeypatch.setattr(command, "Launcher", LauncherHere)
+        impatient = partial(retry_module.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
         monkeypatch.setattr(checked_node, "ridge_answer", asking)
-        monkeypatch.setattr(outbox_room, "Client", impatient)
-        for room in (run_room, flush_room):
-            monkeypatch.setattr(room, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))
+        monkeypatch.setattr(dispatch_module, "Client", impatient)
+        for command in (run_command, flush_command):
+            monkeypatch.setattr(command, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))
 
     def _visible_gpus(self) -> tuple[CudaGpu, ...]:
         if self.no_gpu is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
-from fleetridge.identity import canonical_device_name, gpu_identity
+from fleetridge.device_names import canonical_device_name, gpu_identity
 from fleetridge.report.roofs import RoofKey, RoofKind
 from fleetridge_server.csv_import.lines import CsvRow, Header, RowError, header_of, row_of
 from fleetridge_server.engine.cohort import Conditions

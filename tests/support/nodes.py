@@ -11,7 +11,7 @@ from typing import TypeVar
 from fleetridge_agent.config import options
 from fleetridge_agent.config.effective import settings_seen
 from fleetridge_agent.config.settings import Source
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NoFactsError, NvmlFacts, ServerFacts, TorchFacts
 from fleetridge_agent.doctor.probe import Finding, NodeState, Probe
 from fleetridge_agent.readings.host import Host

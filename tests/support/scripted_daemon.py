@@ -15,8 +15,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from fleetridge_agent import cli, round_process
-from fleetridge_agent.commands import daemon as daemon_room
-from fleetridge_agent.commands import run as run_room
+from fleetridge_agent.commands import daemon as daemon_command
+from fleetridge_agent.commands import run as run_command
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.gpus import targets
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
@@ -37,11 +37,11 @@ def main(uuids: str, worker: str, *arguments: str) -> int:
         with (
             patch.object(targets, "visible_gpus", partial(_visible_gpus, uuids)),
             patch.object(targets, "gpus_without_slice", tuple),
-            patch.object(run_room, "Launcher", launcher),
+            patch.object(run_command, "Launcher", launcher),
             patch.object(sys, "argv", [_ROUND, *arguments[1:]]),
         ):
             return round_process.main()
-    with patch.object(daemon_room, "ROUND_PROCESS", (sys.executable, __file__, uuids, worker, _ROUND)):
+    with patch.object(daemon_command, "ROUND_PROCESS", (sys.executable, __file__, uuids, worker, _ROUND)):
         code = cli.main(("daemon", *arguments))
     sys.stdout.write(f"imported: {[name for name in _OF_ROUNDS if name in sys.modules]}\n")
     return code

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from fleetridge.report import Environment, Gpu
 from fleetridge.roofline import gemm_flops
-from fleetridge_agent.busy.watch import ForeignUse
-from fleetridge_agent.device.contract import (
+from fleetridge_agent.busy.foreign_use import ForeignUse
+from fleetridge_agent.device.gemm_variants import Fill, Gemm
+from fleetridge_agent.device.interface import (
     Copies,
     DeviceDescription,
     DeviceFaultError,
@@ -17,7 +18,6 @@ from fleetridge_agent.device.contract import (
     OutOfDeviceMemoryError,
     UnsupportedError,
 )
-from fleetridge_agent.device.product import Fill, Gemm
 from fleetridge_agent.readings.evidence import Telemetry
 from fleetridge_agent.sweep.streams import STREAM_BUFFERS
 

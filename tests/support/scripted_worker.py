@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fleetridge.report import Gpu
-from fleetridge_agent.device.contract import Launch, OutOfDeviceMemoryError
-from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.device.interface import Launch, OutOfDeviceMemoryError
+from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.worker.child import work
 from support.scripted_device import ScriptedDevice, described
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from support.scripted_device import ScriptedDevice
 
 if TYPE_CHECKING:
-    from fleetridge_agent.device.contract import Device
+    from fleetridge_agent.device.interface import Device
 
 # Two squares and one model's shapes at two batches: enough for every table, quick to measure.
 SMALL = SweepOptions(square=(512, 8192), m_sweep=(1, 4096))

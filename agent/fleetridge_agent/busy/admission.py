@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fleetridge.report import Evidence
-from fleetridge_agent.busy.idle import look
+from fleetridge_agent.busy.idle_check import look
 from fleetridge_agent.errors import DeviceBusyError
+from fleetridge_agent.gpus.discovery import nvml_or_none
 from fleetridge_agent.gpus.targets import Target
-from fleetridge_agent.gpus.visible import nvml_or_none
 from fleetridge_agent.lock import gpu_lock
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from fleetridge.identity import canonical_device_name, distinct_device_slug
+from fleetridge.device_names import canonical_device_name, distinct_device_slug
 from fleetridge.quantities import MIB
 from fleetridge.report import RoofKey
 from fleetridge.report.roofs import Level, Regime, RoofKind
-from fleetridge_agent.check.conditions import Conditions
+from fleetridge_agent.check.measured_gpu import Conditions
 from fleetridge_agent.durable_file import write_durably
 
 # With fewer the median is hardly more than one gpu's own word.

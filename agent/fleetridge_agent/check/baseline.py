@@ -18,7 +18,7 @@ from fleetridge.quantities import MIB
 from fleetridge.report import Report, RoofKey
 from fleetridge.report.roofs import Level, Regime, RoofKind
 from fleetridge_agent.check.bands import Band
-from fleetridge_agent.check.conditions import Conditions, MeasuredGpu, MeasuredRoof, measured_gpu
+from fleetridge_agent.check.measured_gpu import Conditions, MeasuredGpu, MeasuredRoof, measured_gpu
 from fleetridge_agent.durable_file import write_durably
 from fleetridge_agent.errors import UsageError
 

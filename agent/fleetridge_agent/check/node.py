@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from fleetridge.report import Report
-from fleetridge_agent.check.compare import PASSING_REASONS, confirmed_by_past, verdict_on
-from fleetridge_agent.check.conditions import measured_gpu
+from fleetridge_agent.check.measured_gpu import measured_gpu
 from fleetridge_agent.check.reference import FleetReference, Reference, ReferenceBands, ridge_answer
+from fleetridge_agent.check.rule import PASSING_REASONS, confirmed_by_past, verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict, keep_last, read_last
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from fleetridge.quantities import MIB, since
 from fleetridge.terminal_text import shortened, visible
 from fleetridge_agent.check.bands import Band, bands_of, keep_bands, kept_bands
 from fleetridge_agent.check.baseline import Baseline
-from fleetridge_agent.check.conditions import MeasuredGpu
+from fleetridge_agent.check.measured_gpu import MeasuredGpu
 from fleetridge_agent.deliver.http import bounded, open_http, within
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.errors import AgentError
 
 # A preflight has seconds; a server that needs longer is as good as none, as the last band is on disk.

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from fleetridge.report import Report
 from fleetridge_agent.check.baseline import baseline_of, read_baseline, save_baseline
-from fleetridge_agent.check.compare import confirmed, verdict_on
 from fleetridge_agent.check.node import bands_for, fleet_reference, keep_verdicts, now
 from fleetridge_agent.check.reference import BaselineReference, Reference, ReferenceBands
+from fleetridge_agent.check.rule import confirmed, verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict, State, say_state, say_verdict
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.dispatch import Outbox
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.errors import NoDeviceError, UsageError
 from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.progress import Progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import typed_again

@@ -18,7 +18,7 @@ from fleetridge_agent.output.export import csv_text, json_text
 from fleetridge_agent.output.page import View, sweep_page
 from fleetridge_agent.output.roof_selection import GivenPeaks
 from fleetridge_agent.output.roofline import ModelTraits
-from fleetridge_agent.sweep.measure import Callbacks, measure
+from fleetridge_agent.sweep.device_sweep import Callbacks, measure
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import Assignment, Measured, combined, start_run
 

@@ -11,10 +11,10 @@ from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
 from fleetridge_agent.config.settings import Setting, Source
-from fleetridge_agent.deliver.server import Server, server_at
-from fleetridge_agent.device.product import MEASURED_DTYPES, products_of
+from fleetridge_agent.deliver.server_address import Server, server_at
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, products_of
 from fleetridge_agent.errors import UsageError
-from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.readings.host import node_name
 from fleetridge_agent.sweep.options import SweepOptions
 

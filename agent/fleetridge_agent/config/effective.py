@@ -9,7 +9,7 @@ from pathlib import Path
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import Setting, Source
 from fleetridge_agent.config.variables import unknown_variables
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.probe import SettingInForce, SettingsSeen
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.readings.host import node_name

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
-from fleetridge.identity import DEFAULT_CLUSTER
+from fleetridge.device_names import DEFAULT_CLUSTER
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE
 from fleetridge_agent.config.settings import (
@@ -21,9 +21,9 @@ from fleetridge_agent.config.settings import (
     switch,
     whole_number,
 )
-from fleetridge_agent.device.product import MEASURED_DTYPES
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES
 from fleetridge_agent.log import LogFormat
-from fleetridge_agent.protocol import REPS, WARMUP, DeviceKind
+from fleetridge_agent.measurement_protocol import REPS, WARMUP, DeviceKind
 from fleetridge_agent.sweep.options import Mode, Profile
 
 # The report counts dimensions and repetitions in 32 bits.

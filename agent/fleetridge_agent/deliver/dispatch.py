@@ -11,7 +11,7 @@ from pathlib import Path
 from fleetridge.quantities import MIB
 from fleetridge.report import MAX_REPORTS, Report
 from fleetridge_agent.deliver.retry import Client, Delivery
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, ExitCode, SpoolError
 from fleetridge_agent.lock import spool_lock

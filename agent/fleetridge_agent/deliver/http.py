@@ -19,7 +19,7 @@ import httpx
 from fleetridge import __version__
 from fleetridge.quantities import MIB
 from fleetridge_agent.deliver.answer import Answer
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_agent.errors import UsageError
 

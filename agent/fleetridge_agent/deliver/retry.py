@@ -19,7 +19,7 @@ import httpx
 
 from fleetridge_agent.deliver.answer import Answer, Decision, decide
 from fleetridge_agent.deliver.http import CONTENT_HEADERS, AbandonedError, Poster, open_http
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing
 
 log = logging.getLogger(__name__)

@@ -13,12 +13,12 @@ import torch
 
 from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Gpu
-from fleetridge_agent.busy.watch import ForeignUse
-from fleetridge_agent.device.contract import Copies, DeviceDescription, Launch, UnsupportedError
+from fleetridge_agent.busy.foreign_use import ForeignUse
+from fleetridge_agent.device.gemm_variants import Fill, Gemm
+from fleetridge_agent.device.interface import Copies, DeviceDescription, Launch, UnsupportedError
 from fleetridge_agent.device.kernels import device_errors, flush_launch, gemm_operands, require_right, stream_launches
-from fleetridge_agent.device.product import Fill, Gemm
 from fleetridge_agent.readings.host import Host, host_readings, node_name
-from fleetridge_agent.readings.reading import model_of
+from fleetridge_agent.readings.optional_reading import model_of
 
 _DEVICE = torch.device("cpu")
 

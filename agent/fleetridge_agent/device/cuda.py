@@ -11,10 +11,11 @@ import torch
 
 from fleetridge.quantities import MIB
 from fleetridge.report import Environment, Evidence, Gpu
-from fleetridge_agent.busy.idle import idle_bytes, memory_use, readable_beside_processes
-from fleetridge_agent.busy.watch import ForeignUse, GpuUse, Occupancy
-from fleetridge_agent.device.contract import Copies, DeviceDescription, Launch, UnsupportedError
-from fleetridge_agent.device.cuda_queue import ReplayedCopies, queued_ms, windows_ms
+from fleetridge_agent.busy.foreign_use import ForeignUse, GpuUse, Occupancy
+from fleetridge_agent.busy.idle_check import idle_bytes, memory_use, readable_beside_processes
+from fleetridge_agent.device.cuda_timing import ReplayedCopies, queued_ms, windows_ms
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, refusal
+from fleetridge_agent.device.interface import Copies, DeviceDescription, Launch, UnsupportedError
 from fleetridge_agent.device.kernels import (
     device_errors,
     flush_launch,
@@ -23,14 +24,13 @@ from fleetridge_agent.device.kernels import (
     require_right,
     stream_launches,
 )
-from fleetridge_agent.device.product import Fill, Gemm, refusal
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.readings.evidence import Telemetry
 from fleetridge_agent.readings.host import Host, cublas_version, host_readings
 from fleetridge_agent.readings.nvml import Nvml, NvmlGpu
-from fleetridge_agent.readings.reading import count, model_of
-from fleetridge_agent.readings.telemetry import NvmlTelemetry, environment_readings, health_readings, processes
+from fleetridge_agent.readings.nvml_telemetry import NvmlTelemetry, environment_readings, health_readings, processes
+from fleetridge_agent.readings.optional_reading import count, model_of
 
 # Several times the cache, as it may keep some of what was there in spite of new data; and at least so much that the
 # flush (60 µs at 4 TB/s) outlasts what the host needs to queue a call.

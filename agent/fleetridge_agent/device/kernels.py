@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from fleetridge_agent.device.contract import DeviceFaultError, Launch, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.product import STREAM_DTYPE, Fill, Gemm
+from fleetridge_agent.device.gemm_variants import STREAM_DTYPE, Fill, Gemm
+from fleetridge_agent.device.interface import DeviceFaultError, Launch, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.errors import SweepError
-from fleetridge_agent.protocol import READ_ROW
+from fleetridge_agent.measurement_protocol import READ_ROW
 
 # STREAM's own factor; any but 0 and 1 costs a multiplication.
 _TRIAD_FACTOR = 3.0

@@ -2,10 +2,10 @@
 
 import os
 
-from fleetridge_agent.device.contract import Device
+from fleetridge_agent.device.interface import Device
 from fleetridge_agent.errors import NoDeviceError
-from fleetridge_agent.gpus.visible import chosen_gpu, nvml_or_none, visible_gpus
-from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.gpus.discovery import chosen_gpu, nvml_or_none, visible_gpus
+from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.readings.host import Host
 
 

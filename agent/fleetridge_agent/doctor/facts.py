@@ -20,13 +20,13 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 from fleetridge.terminal_text import shortened
-from fleetridge_agent.busy.idle import look
+from fleetridge_agent.busy.idle_check import look
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import cuda_gpus
 from fleetridge_agent.readings.nvml import NvmlError, NvmlGpu, open_nvml
-from fleetridge_agent.readings.reading import reading
+from fleetridge_agent.readings.optional_reading import reading
 
 # The first import of torch from a cold network file system takes half a minute; a driver that is well answers at once.
 LIMIT_S = 60.0

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, ServerFacts, TorchFacts
 from fleetridge_agent.readings.host import Host
 

@@ -19,7 +19,7 @@ import httpx
 from fleetridge.quantities import age
 from fleetridge.terminal_text import shortened, visible
 from fleetridge_agent.deliver.http import open_http, within
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.facts import FailureKind, ServerFacts, Unreachable
 from fleetridge_agent.doctor.probe import Finding, NodeState, not_checked, ok, problem, warning
 from fleetridge_agent.errors import UsageError

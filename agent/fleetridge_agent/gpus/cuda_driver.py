@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetridge_agent.errors import NoDeviceError
-from fleetridge_agent.readings.reading import canonical_bus_id, without_profile
+from fleetridge_agent.readings.optional_reading import canonical_bus_id, without_profile
 
 _LIBRARY = "libcuda.so.1"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fleetridge.report import Gpu
 from fleetridge_agent.errors import MigWithoutSliceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
-from fleetridge_agent.gpus.visible import VISIBLE_DEVICES, chosen_gpu, gpus_without_slice, visible_gpus
-from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.gpus.discovery import VISIBLE_DEVICES, chosen_gpu, gpus_without_slice, visible_gpus
+from fleetridge_agent.measurement_protocol import DeviceKind
 
 # By address, as NVML and `nvidia-smi` number them; CUDA by itself puts the fastest first.
 _BY_ADDRESS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fleetridge.csv_injection import defused
 from fleetridge.report import GemmPoint, Point, Report, StreamPoint
-from fleetridge.spreadsheets import defused
 from fleetridge_agent.output.roof_selection import (
     Achieved,
     GivenPeaks,

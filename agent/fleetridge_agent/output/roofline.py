@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fleetridge.judged import REFERENCE_GEMM
+from fleetridge.judged_kernels import REFERENCE_GEMM
 from fleetridge.quantities import percent, quantity, signed_percent, significant
 from fleetridge.report import GemmPoint, Report, Roof
 from fleetridge.roofline import square_t_star_tokens
@@ -21,7 +21,8 @@ from fleetridge.workloads import (
     place_shapes,
     reference_workloads,
 )
-from fleetridge_agent.device.product import Product
+from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.measurement_protocol import FALLING
 from fleetridge_agent.output.roof_selection import (
     Achieved,
     ComparedPeak,
@@ -33,7 +34,6 @@ from fleetridge_agent.output.roof_selection import (
     pi_peak_of,
     ridge_of,
 )
-from fleetridge_agent.protocol import FALLING
 
 INTENSITY = "FLOP/byte"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleetridge_agent.errors import AgentError
-from fleetridge_agent.readings.reading import canonical_bus_id, count, reading, text, without_profile
+from fleetridge_agent.readings.optional_reading import canonical_bus_id, count, reading, text, without_profile
 
 # nvmlReturn_t of nvml.h.
 _REASON_OF_CODE = {

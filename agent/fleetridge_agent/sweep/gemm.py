@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from fleetridge.quantities import GIB
 from fleetridge.report import GemmPoint
-from fleetridge_agent.device.contract import Copies, OutOfDeviceMemoryError
-from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.protocol import (
+from fleetridge_agent.device.gemm_variants import Gemm
+from fleetridge_agent.device.interface import Copies, OutOfDeviceMemoryError
+from fleetridge_agent.measurement_protocol import (
     ALLOCATIONS,
     CACHES_PER_ROTATION,
     COLD_REPLAYS,
@@ -26,8 +26,8 @@ from fleetridge_agent.protocol import (
     WARM_COPIES,
     WARM_REPLAYS,
 )
-from fleetridge_agent.sweep.timing import BlockTiming, Timing, timing_of
-from fleetridge_agent.sweep.workbench import Call, Workbench
+from fleetridge_agent.sweep.call_timer import Call, Workbench
+from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing, timing_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from fleetridge.weight_shapes import DEFAULT_MODEL
-from fleetridge_agent.device.product import Fill
-from fleetridge_agent.protocol import REPS, WARMUP
+from fleetridge_agent.device.gemm_variants import Fill
+from fleetridge_agent.measurement_protocol import REPS, WARMUP
 
 if TYPE_CHECKING:
     from fleetridge.report import Method

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from fleetridge.quantities import MIB
 from fleetridge.report import Sweep
 from fleetridge.weight_shapes import served_model
-from fleetridge_agent.device.contract import DeviceDescription
-from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product, products_of
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, Product, products_of
+from fleetridge_agent.device.interface import DeviceDescription
 from fleetridge_agent.errors import UsageError
-from fleetridge_agent.protocol import DECODE_ROWS, LOOKS, REPS, WARMUP, DeviceKind
+from fleetridge_agent.measurement_protocol import DECODE_ROWS, LOOKS, REPS, WARMUP, DeviceKind
+from fleetridge_agent.sweep.call_timer import Pace
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from fleetridge_agent.sweep.streams import affordable_bytes, standard_bytes
-from fleetridge_agent.sweep.workbench import Pace
 
 # Rows of decode steps in a standard sweep.
 _DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -12,11 +12,11 @@ import fleetridge
 from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node, Outcome, Report, Run, RunKind
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.device.contract import Device
+from fleetridge_agent.device.interface import Device
 from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode
+from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none
 from fleetridge_agent.gpus.targets import Target
-from fleetridge_agent.gpus.visible import node_roster, nvml_or_none
-from fleetridge_agent.protocol import PROTOCOL_VERSION
+from fleetridge_agent.measurement_protocol import PROTOCOL_VERSION
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.options import SweepOptions, method_of
 from fleetridge_agent.sweep.results import Failure, SweepResult, summary

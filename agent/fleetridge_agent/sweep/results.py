@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fleetridge.judged import BEST_GEMM, JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
+from fleetridge.judged_kernels import BEST_GEMM, JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.quantities import percent, significant
 from fleetridge.report import Evidence, GemmPoint, Point, Roof, Sweep
-from fleetridge_agent.device.product import Product
-from fleetridge_agent.protocol import FALLING
+from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.measurement_protocol import FALLING
 from fleetridge_agent.sweep.gemm import MeasuredGemm
 from fleetridge_agent.sweep.plan import ShapeStep
 from fleetridge_agent.sweep.streams import MeasuredStream
-from fleetridge_agent.sweep.timing import BlockTiming
+from fleetridge_agent.sweep.timing_statistics import BlockTiming
 
 
 @dataclass(frozen=True, slots=True)

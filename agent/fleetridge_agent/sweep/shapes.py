@@ -16,10 +16,16 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
-from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_FINALISTS, SEARCH_REPS, SEARCH_REST_S, DeviceKind
+from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.measurement_protocol import (
+    SEARCH_CANDIDATES,
+    SEARCH_FINALISTS,
+    SEARCH_REPS,
+    SEARCH_REST_S,
+    DeviceKind,
+)
+from fleetridge_agent.sweep.call_timer import Call, Workbench
 from fleetridge_agent.sweep.gemm import MeasuredGemm, measure_in_blocks, require_room, room_bytes
-from fleetridge_agent.sweep.workbench import Call, Workbench
 
 # The tile of cuBLAS's large kernels on Ampere, Hopper and (per multiprocessor of a pair) Blackwell, in rows and
 # columns. The rows of tiles are even, so that tiles turned by a quarter fill the same waves.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetridge.judged import READ_STREAM
+from fleetridge.judged_kernels import READ_STREAM
 from fleetridge.quantities import GIB, MIB
 from fleetridge.report import StreamPoint
 from fleetridge.report.roofs import Level
-from fleetridge_agent.device.contract import DeviceDescription, Launch, OutOfDeviceMemoryError
-from fleetridge_agent.device.product import STREAM_DTYPE
-from fleetridge_agent.protocol import (
+from fleetridge_agent.device.gemm_variants import STREAM_DTYPE
+from fleetridge_agent.device.interface import DeviceDescription, Launch, OutOfDeviceMemoryError
+from fleetridge_agent.measurement_protocol import (
     BUFFERS_IN_MEMORY,
     CACHES_PER_BUFFER,
     LARGEST_BUFFER_BYTES,
@@ -19,8 +19,8 @@ from fleetridge_agent.protocol import (
     LINK_MS,
     STREAM_BLOCKS,
 )
-from fleetridge_agent.sweep.timing import BlockTiming, Timing, calls_that_fit
-from fleetridge_agent.sweep.workbench import Call, Workbench
+from fleetridge_agent.sweep.call_timer import Call, Workbench
+from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing, calls_that_fit
 
 # Buffers that one call reads or writes: read a; write a; copy b = a; add c = a + b; triad a = b + s·c
 # (McCalpin, STREAM, which counts every stream once and no traffic that a cache adds).

@@ -6,11 +6,17 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fleetridge_agent.device.product import Gemm
-from fleetridge_agent.protocol import FALLING, SUSTAINED_EXTRA_S, SUSTAINED_RAMP_S, SUSTAINED_S, T_OF_SUSTAINED
+from fleetridge_agent.device.gemm_variants import Gemm
+from fleetridge_agent.measurement_protocol import (
+    FALLING,
+    SUSTAINED_EXTRA_S,
+    SUSTAINED_RAMP_S,
+    SUSTAINED_S,
+    T_OF_SUSTAINED,
+)
+from fleetridge_agent.sweep.call_timer import Call, Workbench
 from fleetridge_agent.sweep.gemm import MeasuredGemm, gemm_point, require_room
-from fleetridge_agent.sweep.timing import BlockTiming, Interval, Timing
-from fleetridge_agent.sweep.workbench import Call, Workbench
+from fleetridge_agent.sweep.timing_statistics import BlockTiming, Interval, Timing
 
 _S_IN_MS = 1000.0
 

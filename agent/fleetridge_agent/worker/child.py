@@ -22,7 +22,7 @@ from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.log import LOGGER, strays_logged
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop, stopping_on_signals
-from fleetridge_agent.sweep.measure import Callbacks, Opener, measure_admitted
+from fleetridge_agent.sweep.device_sweep import Callbacks, Opener, measure_admitted
 from fleetridge_agent.sweep.report import Measured, refused
 from fleetridge_agent.worker.messages import Finished, Go, Job, Misused, Ready, Remark, StepStarted, job_of, line_of
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Literal, cast
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 from fleetridge.quantities import MIB
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.gpus.targets import one_gpu_environ

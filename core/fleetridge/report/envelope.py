@@ -6,8 +6,8 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from fleetridge.report.identity import MAX_ROSTER
-from fleetridge.report.values import AtMost, UtcTime, WireModel
+from fleetridge.report.field_types import AtMost, UtcTime, WireModel
+from fleetridge.report.origin import MAX_ROSTER
 
 # A node sends one report per gpu of its roster, and what a day in the spool left behind goes in further calls.
 MAX_REPORTS = MAX_ROSTER

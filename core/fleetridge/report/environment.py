@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fleetridge.report.values import (
+from fleetridge.report.field_types import (
     AtMost,
     CountReading,
     Reading,

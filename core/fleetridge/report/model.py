@@ -9,10 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from fleetridge.report.environment import Environment, Evidence
-from fleetridge.report.identity import Agent, Gpu, Node, Run
-from fleetridge.report.points import Point
-from fleetridge.report.roofs import Roof
-from fleetridge.report.values import (
+from fleetridge.report.field_types import (
     AtMost,
     CountReading,
     Detail,
@@ -24,6 +21,9 @@ from fleetridge.report.values import (
     UtcTime,
     WireModel,
 )
+from fleetridge.report.origin import Agent, Gpu, Node, Run
+from fleetridge.report.points import Point
+from fleetridge.report.roofs import Roof
 
 SCHEMA_MAJOR = 1
 SCHEMA_MINOR = 0

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fleetridge import roofline
-from fleetridge.report.roofs import Level, Regime
-from fleetridge.report.values import (
+from fleetridge.report.field_types import (
     ByteCount,
     Count,
     PositiveNumber,
@@ -21,6 +20,7 @@ from fleetridge.report.values import (
     TextReading,
     WireModel,
 )
+from fleetridge.report.roofs import Level, Regime
 
 # A rate sent along must be the one that its own operands give; rounding to four digits stays far inside this.
 CONTRADICTION = 1e-3

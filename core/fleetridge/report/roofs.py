@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from fleetridge.report.values import AtMost, PositiveNumber, Reading, SwitchReading, Text, TextReading, WireModel
+from fleetridge.report.field_types import AtMost, PositiveNumber, Reading, SwitchReading, Text, TextReading, WireModel
 
 RoofKind = Literal["compute", "memory"]
 Regime = Literal["burst", "sustained", "unspecified"]

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from fleetridge.report.values import UtcTime
+from fleetridge.report.field_types import UtcTime
 from fleetridge.strict_json import printable_problem
 from fleetridge_server import text
 from fleetridge_server.auth.permissions import CurrentCaller, require_place

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from fleetridge.report.values import UtcTime
+from fleetridge.report.field_types import UtcTime
 from fleetridge_server import text
 from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from fleetridge.report.values import UtcTime
+from fleetridge.report.field_types import UtcTime
 from fleetridge_server import text
 from fleetridge_server.api.devices import counted_devices
 from fleetridge_server.db.database import Database

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetridge.quantities import MISSING
-from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge.report.origin import DEFAULT_CLUSTER
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.csv_import.inventory import COLUMNS, BadInventoryError, expectations
 from fleetridge_server.engine.wording import counted

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from fleetridge.identity import canonical_device_name, device_slug
+from fleetridge.device_names import canonical_device_name, device_slug
 from fleetridge.quantities import percent
-from fleetridge.report.values import UtcTime
+from fleetridge.report.field_types import UtcTime
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.simulate.fleet import FAULTS, FaultError, Order, order_of

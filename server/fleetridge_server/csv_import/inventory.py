@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from fleetridge.identity import canonical_device_name, is_identity
-from fleetridge.report.identity import MAX_ROSTER
-from fleetridge.report.values import SmallCountReading, TextReading, WireModel
+from fleetridge.device_names import canonical_device_name, is_identity
+from fleetridge.report.field_types import SmallCountReading, TextReading, WireModel
+from fleetridge.report.origin import MAX_ROSTER
 from fleetridge_server.csv_import.lines import (
     BadRow,
     Header,

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from fleetridge.report.values import Reading, SmallCountReading, Text, TextReading, UtcTime, WireModel
+from fleetridge.report.field_types import Reading, SmallCountReading, Text, TextReading, UtcTime, WireModel
 from fleetridge.strict_json import as_printable
 from fleetridge_server.problems import FieldError, problem_of, shortened
 

@@ -93,7 +93,7 @@ class Device(Base):
     A model of gpu.
 
     Attributes:
-        name: canonical (`fleetridge.identity.canonical_device_name`, or the fallback where a driver gives none).
+        name: canonical (`fleetridge.device_names.canonical_device_name`, or the fallback where a driver gives none).
         slug: the name as it is easy to type in a URL. It never changes once it is given, so that links stay; where two
             names would share one, the device that came first has it.
     """
@@ -119,8 +119,8 @@ class Gpu(Base):
     One physical unit or MIG slice: what its reports say of it, the newest one that states a thing.
 
     Attributes:
-        identity: `fleetridge.identity.gpu_identity`: the UUID, or `noid-…` where the driver gives none. What programs
-            and people call the gpu's id.
+        identity: `fleetridge.device_names.gpu_identity`: the UUID, or `noid-…` where the driver gives none. What
+            programs and people call the gpu's id.
         simulated: whether it is made up; a made-up gpu is another one than the real gpu of the same identity.
         device_id: named by a driver, else by what is known of it (`DeviceCertainty`).
         cluster, node_id: where it is now; no node where an import never said.

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from fleetridge.judged import BEST_GEMM, JUDGED_LEVEL
+from fleetridge.judged_kernels import BEST_GEMM, JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.rule import JUDGED_KERNELS

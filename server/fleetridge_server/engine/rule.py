@@ -6,7 +6,7 @@ A change here changes verdicts; it raises `RULE_VERSION`.
 
 from datetime import timedelta
 
-from fleetridge.judged import JUDGED_KERNEL
+from fleetridge.judged_kernels import JUDGED_KERNEL
 
 # Written beside every stored verdict; a change of any rule or constant raises it.
 RULE_VERSION = 4

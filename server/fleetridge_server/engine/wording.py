@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from fleetridge.dtypes import DTYPES
-from fleetridge.judged import JUDGED_KERNEL, JUDGED_LEVEL
+from fleetridge.judged_kernels import JUDGED_KERNEL, JUDGED_LEVEL
 from fleetridge.quantities import signed_percent, significant
 
 RateName = Literal["pi", "beta"]

@@ -34,9 +34,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.types import NullType
 
-from fleetridge.judged import JUDGED_KERNEL, JUDGED_LEVEL
+from fleetridge.judged_kernels import JUDGED_KERNEL, JUDGED_LEVEL
 from fleetridge.report import RoofKey
-from fleetridge.report.identity import RunKind
+from fleetridge.report.origin import RunKind
 from fleetridge_server.db.column_types import UtcDateTime
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Gpu, Node, Report, Roof, is_trusted

@@ -15,7 +15,7 @@ from functools import cached_property
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from fleetridge.judged import JUDGED_LEVEL
+from fleetridge.judged_kernels import JUDGED_LEVEL
 from fleetridge.report import RoofKey
 from fleetridge_server.db.tables import Device, Gpu
 from fleetridge_server.engine.cohort import Cohort, Span

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias, final
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import DataFile, ToldTroubleError

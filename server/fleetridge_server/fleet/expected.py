@@ -15,7 +15,7 @@ from typing import Any, cast
 from sqlalchemy import Table, delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from fleetridge.identity import canonical_device_name
+from fleetridge.device_names import canonical_device_name
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node
 from fleetridge_server.db.verdict_tables import InventoryEntry

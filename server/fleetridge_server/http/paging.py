@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from fleetridge.report.values import UtcTime
+from fleetridge.report.field_types import UtcTime
 from fleetridge_server.problems import FieldError, ProblemError
 
 _DEFAULT_LIMIT = 100

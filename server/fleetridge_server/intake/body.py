@@ -26,7 +26,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from fleetridge.report import Report
-from fleetridge.report.values import WireModel
+from fleetridge.report.field_types import WireModel
 from fleetridge.strict_json import MAX_VALUES_OF_REPORT
 from fleetridge_server.problems import ProblemError, unavailable
 

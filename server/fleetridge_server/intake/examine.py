@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from fleetridge import strict_json
-from fleetridge.identity import canonical_device_name, fallback_device_name, gpu_identity
+from fleetridge.device_names import canonical_device_name, fallback_device_name, gpu_identity
 from fleetridge.report import MAX_REPORTS, Envelope, Report
 from fleetridge.strict_json import MAX_VALUES_OF_REPORT, Json, StrictJsonError
 from fleetridge_server.engine.rule import CLOCK_AHEAD_TOLERATED

@@ -20,7 +20,7 @@ from uuid import UUID
 from sqlalchemy import Table, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from fleetridge.identity import canonical_device_name, device_slug, distinct_device_slug, gpu_identity
+from fleetridge.device_names import canonical_device_name, device_slug, distinct_device_slug, gpu_identity
 from fleetridge.report import Gpu as ReportedGpu
 from fleetridge.report import Node as ReportedNode
 from fleetridge.report import RosterGpu

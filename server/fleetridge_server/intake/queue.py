@@ -14,7 +14,7 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, Event, WouldBlock
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import DataFile

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from fleetridge.judged import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
+from fleetridge.judged_kernels import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import SIMULATED, Conditions
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading

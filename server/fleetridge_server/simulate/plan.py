@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetridge.identity import canonical_device_name, device_slug
+from fleetridge.device_names import canonical_device_name, device_slug
 from fleetridge.peaks import published_beta, published_pi
 from fleetridge_server.simulate.fleet import Order
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
 from fleetridge.dtypes import dtype_named
-from fleetridge.judged import READ_STREAM, REFERENCE_GEMM
+from fleetridge.judged_kernels import READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import (
     SCHEMA_VERSION,
     Agent,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from fleetridge.spreadsheets import defused
+from fleetridge.csv_injection import defused
 from fleetridge_server.responses.device import DeviceRidge, GpuRow
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge
 

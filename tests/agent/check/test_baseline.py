@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleetridge.report import Gpu, Report
-from fleetridge_agent.busy.watch import ForeignUse
+from fleetridge_agent.busy.foreign_use import ForeignUse
 from fleetridge_agent.check.baseline import Baseline, baseline_of, read_baseline, save_baseline
-from fleetridge_agent.check.compare import verdict_on
-from fleetridge_agent.check.conditions import measured_gpu
+from fleetridge_agent.check.measured_gpu import measured_gpu
+from fleetridge_agent.check.rule import verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.sweep.options import SweepOptions

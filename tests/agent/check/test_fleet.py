@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from fleetridge_agent.check.reference import NoAnswerError, UnknownDeviceError, ridge_answer
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from support import ridges
 
 SERVER = Server("https://f.example/base", "made-up")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from fleetridge.report import Gpu
-from fleetridge_agent.busy.watch import ForeignUse
+from fleetridge_agent.busy.foreign_use import ForeignUse
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from support.agent_commands import AgentNode, Ended, at_step, kept_states, scripted_gpu, told, unreachable

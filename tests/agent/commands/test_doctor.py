@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetridge_agent.commands import doctor as doctor_room
+from fleetridge_agent.commands import doctor as doctor_command
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, ServerFacts, TorchFacts
 from support.agent_commands import AgentNode, Ended
 from support.nodes import CARDS, WELL_SERVER
@@ -34,8 +34,8 @@ def healthy(node: AgentNode, monkeypatch: pytest.MonkeyPatch) -> AgentNode:
     def looked_at(*_: object, **__: object) -> ServerFacts:
         return WELL_SERVER
 
-    monkeypatch.setattr(doctor_room, "ask", lambda subject, _: FACTS[subject])
-    monkeypatch.setattr(doctor_room, "server_facts", looked_at)
+    monkeypatch.setattr(doctor_command, "ask", lambda subject, _: FACTS[subject])
+    monkeypatch.setattr(doctor_command, "server_facts", looked_at)
     return node
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import fleetridge
 from fleetridge.report import Envelope, Report
-from fleetridge_agent.device.product import Gemm
+from fleetridge_agent.device.gemm_variants import Gemm
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError, UsageError
 from fleetridge_agent.lock import gpu_lock
 from fleetridge_agent.readings.nvml import open_nvml
@@ -402,7 +402,7 @@ def test_a_sweep_shows_the_squares_and_weight_shapes_unless_a_profile_is_chosen(
 def test_somebody_who_arrives_ends_the_sweep_with_what_was_measured(
     agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetridge_agent.busy.watch._WATCH_INTERVAL_S", 0.0)
+    monkeypatch.setattr("fleetridge_agent.busy.foreign_use._WATCH_INTERVAL_S", 0.0)
     node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=60)
     ended = agent(*QUICK)
 

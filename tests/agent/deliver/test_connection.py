@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from fleetridge_agent.deliver.http import open_http
-from fleetridge_agent.deliver.server import Server, server_at
+from fleetridge_agent.deliver.server_address import Server, server_at
 from fleetridge_agent.errors import UsageError
 
 CERTIFICATE = Path(__file__).parents[2] / "fixtures" / "tls" / "certificate.pem"

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from fleetridge_agent.deliver import dispatch as dispatch_room
+from fleetridge_agent.deliver import dispatch as dispatch_module
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
 from fleetridge_agent.deliver.retry import Delivery
 from fleetridge_agent.deliver.spool import Outgoing, Spool
@@ -50,7 +50,7 @@ def test_fresh_reports_go_first_in_a_call_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_waits_goes_in_calls_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_room, "_BATCH_BYTES", 2500)
+    monkeypatch.setattr(dispatch_module, "_BATCH_BYTES", 2500)
     spool, server = Spool(tmp_path), Server()
     waiting = spooled(spool, 5, padding=1000)
     dispatched(server, spool)
@@ -59,7 +59,7 @@ def test_what_waits_goes_in_calls_of_bounded_size(tmp_path: Path, monkeypatch: p
 
 
 def test_what_waits_goes_in_calls_of_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_room, "MAX_REPORTS", 2)
+    monkeypatch.setattr(dispatch_module, "MAX_REPORTS", 2)
     spool, server = Spool(tmp_path), Server()
     spooled(spool, 5)
     dispatched(server, spool)
@@ -68,7 +68,7 @@ def test_what_waits_goes_in_calls_of_a_bounded_number(tmp_path: Path, monkeypatc
 
 
 def test_a_server_that_is_not_there_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_room, "MAX_REPORTS", 1)
+    monkeypatch.setattr(dispatch_module, "MAX_REPORTS", 1)
     spool, server = Spool(tmp_path), Server(fails_from=2)
     spooled(spool, 4)
     tally = dispatched(server, spool)

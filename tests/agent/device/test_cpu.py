@@ -7,11 +7,11 @@ import pytest
 
 from fleetridge.report import GemmPoint, Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.device.contract import UnsupportedError
 from fleetridge_agent.device.cpu import CpuDevice
-from fleetridge_agent.device.product import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.interface import UnsupportedError
 from fleetridge_agent.readings.host import Host
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.results import SweepResult

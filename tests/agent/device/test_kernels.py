@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.contract import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.kernels import device_errors, gemm_operands, stream_launches
-from fleetridge_agent.device.product import Fill, Gemm, Product
 from fleetridge_agent.errors import SweepError
 
 _CPU = torch.device("cpu")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.contract import DeviceFaultError
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.interface import DeviceFaultError
 from fleetridge_agent.device.kernels import GemmOperands, gemm_operands, require_right
-from fleetridge_agent.device.product import Fill, Gemm, Product
 
 _CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetridge_agent.deliver.server import Server
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor import server_probes
 from fleetridge_agent.doctor.facts import FailureKind, ServerFacts, Unreachable
 from fleetridge_agent.doctor.probe import Finding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetridge.report import Report
-from fleetridge_agent.device.product import Gemm, Product
+from fleetridge_agent.device.gemm_variants import Gemm, Product
 from fleetridge_agent.output.roof_selection import Achieved, achieved, products_in
 from fleetridge_agent.output.tables import reference_table, run_table, square_table, stream_table, weight_shape_table
 from fleetridge_agent.sweep.options import SweepOptions

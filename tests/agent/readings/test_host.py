@@ -9,7 +9,7 @@ import pytest
 
 from fleetridge.report import Environment
 from fleetridge_agent.readings.host import Host, host_readings, node_name
-from fleetridge_agent.readings.reading import model_of
+from fleetridge_agent.readings.optional_reading import model_of
 
 
 def _host(root: Path, files: dict[str, str]) -> Host:

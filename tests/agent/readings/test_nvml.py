@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleetridge_agent.readings.nvml import Nvml, NvmlError, open_nvml
-from fleetridge_agent.readings.telemetry import NvmlTelemetry
+from fleetridge_agent.readings.nvml_telemetry import NvmlTelemetry
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import GemmPoint
-from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from support.scripted_device import GIB, ScriptedDevice, described
 
@@ -89,7 +89,7 @@ def test_rows_that_a_dtype_cannot_have_are_left_out_with_the_reason() -> None:
             if gemm.m < 17:
                 raise UnsupportedError(f"torch multiplies int8 from 17 rows on, not {gemm.m}")
 
-    from fleetridge_agent.device.contract import UnsupportedError  # noqa: PLC0415 # only here
+    from fleetridge_agent.device.interface import UnsupportedError  # noqa: PLC0415 # only here
 
     options = SweepOptions(profile="quick", mode="gemm", dtypes=("int8",), m_sweep=(1, 32))
     result = run_sweep(FewRows(), options)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.device.product import Fill
+from fleetridge_agent.device.gemm_variants import Fill
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.plan import (

@@ -4,9 +4,9 @@ import pytest
 
 from fleetridge.report import Evidence, Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.device.product import Fill
-from fleetridge_agent.protocol import PROTOCOL_VERSION
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.device.gemm_variants import Fill
+from fleetridge_agent.measurement_protocol import PROTOCOL_VERSION
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_refusal, build_report
 from fleetridge_agent.sweep.results import Failure, Note, summary

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge.roofline import gemm_flops
-from fleetridge_agent.device.product import MEASURED_DTYPES, Gemm, Product
-from fleetridge_agent.protocol import SEARCH_CANDIDATES, SEARCH_REPS, DeviceKind
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, Product
+from fleetridge_agent.measurement_protocol import SEARCH_CANDIDATES, SEARCH_REPS, DeviceKind
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from support.scripted_device import GIB, ScriptedDevice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import Roof
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.results import SweepResult
 from support.scripted_device import ScriptedDevice, described

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from fleetridge_agent.busy.watch import Watch
-from fleetridge_agent.device.contract import Device, Launch
-from fleetridge_agent.device.product import Fill
-from fleetridge_agent.protocol import (
+from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.device.gemm_variants import Fill
+from fleetridge_agent.device.interface import Device, Launch
+from fleetridge_agent.measurement_protocol import (
     BLOCK_MS,
     BLOCK_WARMUP,
     LOOKS,
@@ -22,7 +22,7 @@ from fleetridge_agent.protocol import (
     WINDOW_MS,
 )
 from fleetridge_agent.readings.evidence import EvidenceLog
-from fleetridge_agent.sweep.timing import (
+from fleetridge_agent.sweep.timing_statistics import (
     BlockTiming,
     Timing,
     calls_that_fit,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge import identity
+from fleetridge import device_names
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,14 @@ from fleetridge import identity
 )
 def test_names_that_differ_in_vendor_and_brand_words_are_one_device(raw: str) -> None:
     """Drivers began to prefix names over the years."""
-    assert identity.canonical_device_name(raw) == "V100-SXM2-16GB"
+    assert device_names.canonical_device_name(raw) == "V100-SXM2-16GB"
 
 
 def test_three_generations_of_geforce_names_are_one_device() -> None:
     """GTX is part of the product's name, GeForce is not."""
     names = ["GTX 970", "GeForce GTX 970", "NVIDIA GeForce GTX 970"]
 
-    assert {"GTX 970"} == {identity.canonical_device_name(name) for name in names}
+    assert {"GTX 970"} == {device_names.canonical_device_name(name) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -40,26 +40,26 @@ def test_three_generations_of_geforce_names_are_one_device() -> None:
 )
 def test_nothing_but_one_vendor_and_one_brand_word_is_dropped(raw: str, canonical: str) -> None:
     """Variants stay apart."""
-    assert canonical == identity.canonical_device_name(raw)
+    assert canonical == device_names.canonical_device_name(raw)
 
 
 def test_a_device_without_a_name_is_called_by_architecture_and_memory() -> None:
     """So that unlike products do not meet under an empty name."""
-    gfx908 = identity.fallback_device_name("gfx908", 32 * 1024**3)
-    gfx90a = identity.fallback_device_name("gfx90a", 64 * 1024**3)
+    gfx908 = device_names.fallback_device_name("gfx908", 32 * 1024**3)
+    gfx90a = device_names.fallback_device_name("gfx90a", 64 * 1024**3)
 
     assert (gfx908, gfx90a) == ("gfx908 32 GiB", "gfx90a 64 GiB")
 
 
 def test_a_device_of_which_nothing_is_known_still_has_a_name() -> None:
     """It can be listed and read back."""
-    assert identity.fallback_device_name(None, None) == "unknown device"
+    assert device_names.fallback_device_name(None, None) == "unknown device"
 
 
 @given(st.text())
 def test_every_slug_is_plain_enough_for_a_url(name: str) -> None:
     """Lower-case letters, digits and dashes, never empty."""
-    slug = identity.device_slug(name)
+    slug = device_names.device_slug(name)
 
     assert slug
     assert set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
@@ -67,7 +67,7 @@ def test_every_slug_is_plain_enough_for_a_url(name: str) -> None:
 
 def test_names_with_one_plain_slug_get_distinct_ones() -> None:
     """The longer form carries the name's hash."""
-    one, other = identity.distinct_device_slug("RTX 3060/PCIe"), identity.distinct_device_slug("RTX 3060 PCIe")
+    one, other = device_names.distinct_device_slug("RTX 3060/PCIe"), device_names.distinct_device_slug("RTX 3060 PCIe")
 
     assert one != other
 
@@ -98,7 +98,7 @@ def test_names_with_one_plain_slug_get_distinct_ones() -> None:
 )
 def test_zeros_and_absent_words_identify_nothing(uuid: str | None) -> None:
     """Virtual functions report all zeros for every gpu."""
-    assert not identity.is_identity(uuid)
+    assert not device_names.is_identity(uuid)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_zeros_and_absent_words_identify_nothing(uuid: str | None) -> None:
 )
 def test_anything_else_is_an_identity(uuid: str) -> None:
     """However it is spelled."""
-    assert identity.is_identity(uuid)
+    assert device_names.is_identity(uuid)
 
 
 def test_two_gpus_of_a_node_without_uuids_are_told_apart_by_bus_id() -> None:
     """All-zero UUIDs never merge two gpus."""
     zeros = "00000000-0000-0000-0000-000000000000"
-    first = identity.gpu_identity(zeros, cluster="c", node="n", pci_bus_id="0000:05:00.0")
-    second = identity.gpu_identity(zeros, cluster="c", node="n", pci_bus_id="0000:15:00.0")
+    first = device_names.gpu_identity(zeros, cluster="c", node="n", pci_bus_id="0000:05:00.0")
+    second = device_names.gpu_identity(zeros, cluster="c", node="n", pci_bus_id="0000:15:00.0")
 
     assert first != second
     assert first.startswith("noid-")
@@ -121,23 +121,23 @@ def test_two_gpus_of_a_node_without_uuids_are_told_apart_by_bus_id() -> None:
 
 def test_one_place_is_one_identity_however_the_bus_id_is_spelled() -> None:
     """Hexadecimal digits come in both cases."""
-    upper = identity.gpu_identity(None, cluster="c", node="n", pci_bus_id="0000:1A:00.0")
-    lower = identity.gpu_identity(None, cluster="c", node="n", pci_bus_id="0000:1a:00.0")
+    upper = device_names.gpu_identity(None, cluster="c", node="n", pci_bus_id="0000:1A:00.0")
+    lower = device_names.gpu_identity(None, cluster="c", node="n", pci_bus_id="0000:1a:00.0")
 
     assert upper == lower
 
 
 def test_equal_node_names_in_two_clusters_are_two_places() -> None:
     """A node is named within its cluster."""
-    east = identity.gpu_identity(None, cluster="east", node="n01", pci_bus_id="0000:05:00.0")
-    west = identity.gpu_identity(None, cluster="west", node="n01", pci_bus_id="0000:05:00.0")
+    east = device_names.gpu_identity(None, cluster="east", node="n01", pci_bus_id="0000:05:00.0")
+    west = device_names.gpu_identity(None, cluster="west", node="n01", pci_bus_id="0000:05:00.0")
 
     assert east != west
 
 
 def test_the_index_stands_in_for_a_missing_bus_id() -> None:
     """It is the last thing that tells two gpus of a node apart."""
-    ids = {identity.gpu_identity(None, cluster="c", node="n", pci_bus_id=None, index=index) for index in range(8)}
+    ids = {device_names.gpu_identity(None, cluster="c", node="n", pci_bus_id=None, index=index) for index in range(8)}
 
     assert len(ids) == 8
 
@@ -145,12 +145,12 @@ def test_the_index_stands_in_for_a_missing_bus_id() -> None:
 def test_a_gpu_of_which_nothing_is_known_is_refused_with_the_remedy() -> None:
     """Two such gpus would become one."""
     with pytest.raises(ValueError, match="node name and a PCI bus id"):
-        identity.gpu_identity(None, cluster="c", node=None, pci_bus_id=None)
+        device_names.gpu_identity(None, cluster="c", node=None, pci_bus_id=None)
 
 
 def test_a_long_uuid_is_kept_whole() -> None:
     """Two MIG ids may agree in their first 45 characters."""
     stem = "MIG-" + "a" * 91
-    ids = {identity.gpu_identity(stem + end, cluster="c", node="n", pci_bus_id=None) for end in "xy"}
+    ids = {device_names.gpu_identity(stem + end, cluster="c", node="n", pci_bus_id=None) for end in "xy"}
 
     assert {stem + "x", stem + "y"} == ids

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.device.product import Gemm, Product, refusal
+from fleetridge_agent.device.gemm_variants import Gemm, Product, refusal
 
 
 def _refusal(

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fleetridge_agent.busy.watch import ForeignUse, GpuUse, Occupancy, ProcessList, Watch
+from fleetridge_agent.busy.foreign_use import ForeignUse, GpuUse, Occupancy, ProcessList, Watch
 from fleetridge_agent.errors import SweepError
 
 

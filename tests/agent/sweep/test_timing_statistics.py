@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_agent.protocol import HALF_WIDTH, LOOKS
-from fleetridge_agent.sweep.timing import (
+from fleetridge_agent.measurement_protocol import HALF_WIDTH, LOOKS
+from fleetridge_agent.sweep.timing_statistics import (
     calls_that_fit,
     median_interval,
     median_rank,

@@ -16,7 +16,7 @@ from fleetridge_agent.gpus.cuda_driver import CudaGpu, cuda_gpus
 from fleetridge_agent.gpus.rocm import rocm_gpus
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.readings.nvml import Nvml, NvmlError, NvmlGpu, open_nvml
-from fleetridge_agent.readings.reading import model_of
+from fleetridge_agent.readings.optional_reading import model_of
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 

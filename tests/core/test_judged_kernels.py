@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge.judged import BEST_GEMM, JUDGED_KERNEL, READ_STREAM, REFERENCE_GEMM, is_judged
+from fleetridge.judged_kernels import BEST_GEMM, JUDGED_KERNEL, READ_STREAM, REFERENCE_GEMM, is_judged
 
 
 def test_each_half_of_the_roofline_is_judged_by_one_kernel() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleetridge_agent.device.product import Product
-from fleetridge_agent.sweep.executor import remeasured
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import reference_gemm
+from fleetridge_agent.sweep.step_executor import remeasured
 from support.scripted_device import ScriptedDevice
 
 _LOOKS = (8, 16, 32)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Environment
-from fleetridge_agent.readings.reading import (
+from fleetridge_agent.readings.optional_reading import (
     canonical_bus_id,
     count,
     model_of,

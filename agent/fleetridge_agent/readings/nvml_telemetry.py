@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetridge_agent.readings.evidence import Sample
 from fleetridge_agent.readings.nvml import NvmlGpu
-from fleetridge_agent.readings.reading import count, number, switch, text
+from fleetridge_agent.readings.optional_reading import count, number, switch, text
 
 # nvml.h: nvmlClockType_t, nvmlTemperatureSensors_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t.
 _CLOCK_SM = 1

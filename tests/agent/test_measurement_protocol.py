@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from fleetridge import quantities
-from fleetridge_agent import protocol
+from fleetridge_agent import measurement_protocol
 
 _PAGE = (Path(__file__).parents[2] / "docs/methodology.md").read_text(encoding="utf-8")
 _NAMES = [
-    name for name in vars(protocol) if name.isupper() and not name.startswith("_") and not hasattr(quantities, name)
+    name
+    for name in vars(measurement_protocol)
+    if name.isupper() and not name.startswith("_") and not hasattr(quantities, name)
 ]
 
 

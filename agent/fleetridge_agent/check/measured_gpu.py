@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from fleetridge.identity import fallback_device_name
-from fleetridge.judged import is_judged
+from fleetridge.device_names import fallback_device_name
+from fleetridge.judged_kernels import is_judged
 from fleetridge.peaks import lacks_dtype
 from fleetridge.report import Environment, Gpu, Report, Roof, RoofKey
 from fleetridge.report.roofs import settled_dtype

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fleetridge.quantities import MIB
-from fleetridge_agent.busy.watch import MEMORY, PROCESSES, ProcessList
+from fleetridge_agent.busy.foreign_use import MEMORY, PROCESSES, ProcessList
 from fleetridge_agent.readings.nvml import NvmlGpu
-from fleetridge_agent.readings.reading import count, reading
-from fleetridge_agent.readings.telemetry import processes
+from fleetridge_agent.readings.nvml_telemetry import processes
+from fleetridge_agent.readings.optional_reading import count, reading
 
 UTILIZATION = "utilization"
 

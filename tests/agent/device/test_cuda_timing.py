@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from fleetridge_agent.device.contract import OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.cuda_queue import ReplayedCopies, queued_ms, windows_ms
-from fleetridge_agent.device.product import Fill, Gemm, Product
+from fleetridge_agent.device.cuda_timing import ReplayedCopies, queued_ms, windows_ms
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.interface import OutOfDeviceMemoryError, UnsupportedError
 
 
 class _Gpu:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import GemmPoint, Roof
-from fleetridge_agent.busy.watch import ForeignUse
-from fleetridge_agent.device.product import Fill, Gemm, Product
+from fleetridge_agent.busy.foreign_use import ForeignUse
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.readings.evidence import Sample
-from fleetridge_agent.sweep.measure import run_sweep
+from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.results import SweepResult
 from fleetridge_agent.sweep.shapes import reference_gemm
@@ -333,7 +333,7 @@ def test_when_somebody_arrives_nothing_more_is_queued_and_memory_is_given_back(
     monkeypatch: pytest.MonkeyPatch, queues: int
 ) -> None:
     """The sweep ends where it is, keeps what it has, and says why."""
-    monkeypatch.setattr("fleetridge_agent.busy.watch._WATCH_INTERVAL_S", 0.0)
+    monkeypatch.setattr("fleetridge_agent.busy.foreign_use._WATCH_INTERVAL_S", 0.0)
     device = ScriptedDevice(arrives_after=queues)
 
     result = run_sweep(device, SweepOptions())

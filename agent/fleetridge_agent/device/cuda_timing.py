@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import torch
 
-from fleetridge_agent.device.contract import Launch, UnsupportedError
+from fleetridge_agent.device.gemm_variants import Fill, Gemm
+from fleetridge_agent.device.interface import Launch, UnsupportedError
 from fleetridge_agent.device.kernels import Multiply, device_errors, gemm_operands
-from fleetridge_agent.device.product import Fill, Gemm
 
 # Flushes that run while the host queues the first timed call; each takes longer than the host needs for one call.
 _LEAD_FLUSHES = 2

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleetridge import identity
-from fleetridge.report.values import (
+from fleetridge import device_names
+from fleetridge.report.field_types import (
     AtMost,
     Count,
     CountReading,
@@ -24,7 +24,7 @@ RunKind = Literal["cron", "daemon", "manual", "check", "import"]
 
 Method = Literal["standard", "custom", "standard_together", "custom_together"]
 
-DEFAULT_CLUSTER = identity.DEFAULT_CLUSTER
+DEFAULT_CLUSTER = device_names.DEFAULT_CLUSTER
 
 # A node in CPX partitions shows 64 gpus; four times that leaves room for machines to come.
 MAX_ROSTER = 256

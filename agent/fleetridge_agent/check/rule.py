@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fleetridge.report import Gpu, Report
 from fleetridge_agent.check.bands import FEWEST_PEERS, Band
-from fleetridge_agent.check.conditions import MeasuredGpu, MeasuredRoof, measured_gpu, roof_name
+from fleetridge_agent.check.measured_gpu import MeasuredGpu, MeasuredRoof, measured_gpu, roof_name
 from fleetridge_agent.check.verdict import GpuVerdict, RoofVerdict, State, worst_state
 
 # Words of a report for a gpu that was left alone because somebody else needs it; they say nothing of the gpu.

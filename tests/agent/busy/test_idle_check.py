@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetridge_agent.busy.idle import idle_bytes, look, memory_use, readable_beside_processes
+from fleetridge_agent.busy.idle_check import idle_bytes, look, memory_use, readable_beside_processes
 from fleetridge_agent.readings.nvml import NvmlGpu, open_nvml
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 

@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 
 from fleetridge.quantities import MIB, significant
 from fleetridge.report import GemmPoint
-from fleetridge_agent.device.contract import OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.product import Gemm, Product
-from fleetridge_agent.protocol import CANARY_BLOCKS, CANARY_GAP, REST_S
+from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.device.interface import OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.measurement_protocol import CANARY_BLOCKS, CANARY_GAP, REST_S
+from fleetridge_agent.sweep.call_timer import Workbench
 from fleetridge_agent.sweep.gemm import MeasuredGemm, measure_in_blocks, measure_shape, replayed, timed_singly
 from fleetridge_agent.sweep.plan import (
     CanaryStep,
@@ -27,7 +28,6 @@ from fleetridge_agent.sweep.results import Note, Results, notes_on
 from fleetridge_agent.sweep.shapes import search
 from fleetridge_agent.sweep.streams import MeasuredStream, measure_links, measure_read, measure_streams
 from fleetridge_agent.sweep.sustained import measure_sustained
-from fleetridge_agent.sweep.workbench import Workbench
 
 MeasurementT = TypeVar("MeasurementT")
 

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 from fleetridge.report import Environment, Evidence
 from fleetridge_agent.readings.nvml import NvmlGpu, open_nvml
-from fleetridge_agent.readings.reading import model_of
-from fleetridge_agent.readings.telemetry import (
+from fleetridge_agent.readings.nvml_telemetry import (
     NvmlTelemetry,
     environment_readings,
     health_readings,
     processes,
     throttle_reasons,
 )
+from fleetridge_agent.readings.optional_reading import model_of
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Environment, Gpu, Report
-from fleetridge_agent.busy.watch import ForeignUse
+from fleetridge_agent.busy.foreign_use import ForeignUse
 from fleetridge_agent.check.bands import Band, bands_of
-from fleetridge_agent.check.compare import confirmed, confirmed_by_past, verdict_on
+from fleetridge_agent.check.rule import confirmed, confirmed_by_past, verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict
 from fleetridge_agent.sweep.options import SweepOptions
 from support.ridges import cohort, limits, ridge_answer

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from fleetridge.own_program import own_program
+from fleetridge.module_command import own_program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 
 from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import ExitCode, NoDeviceError
-from fleetridge_agent.gpus import visible as opening
+from fleetridge_agent.gpus import discovery
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
-from fleetridge_agent.gpus.visible import chosen_gpu, node_roster, visible, visible_gpus
+from fleetridge_agent.gpus.discovery import chosen_gpu, node_roster, visible, visible_gpus
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.readings.nvml import Nvml, NvmlError, open_nvml
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
@@ -28,8 +28,8 @@ def _without_gpus(monkeypatch: pytest.MonkeyPatch, reason: str, nvml: StubNvml) 
     def stub() -> Nvml:
         return open_nvml(nvml)
 
-    monkeypatch.setattr(opening, "cuda_gpus", no_gpus)
-    monkeypatch.setattr(opening, "open_nvml", stub)
+    monkeypatch.setattr(discovery, "cuda_gpus", no_gpus)
+    monkeypatch.setattr(discovery, "open_nvml", stub)
     with pytest.raises(NoDeviceError) as caught:
         visible_gpus()
     return caught.value
@@ -69,7 +69,7 @@ def test_cards_in_mig_mode_without_a_slice_are_a_reason_and_no_failure(monkeypat
     error = _without_gpus(monkeypatch, "no_device", StubNvml(card))
 
     assert (error.reason, error.exit_code) == ("mig_without_slice", ExitCode.SKIPPED)
-    assert [gpu.uuid for gpu in opening.gpus_without_slice()] == ["GPU-1"]
+    assert [gpu.uuid for gpu in discovery.gpus_without_slice()] == ["GPU-1"]
 
 
 def _with_slices(monkeypatch: pytest.MonkeyPatch, visible: str | None = None) -> None:
@@ -78,8 +78,8 @@ def _with_slices(monkeypatch: pytest.MonkeyPatch, visible: str | None = None) ->
         StubCard("GPU-1", "0000:01:00.0", "NVIDIA H100 NVL", slices=slices),
         StubCard("GPU-2", "0000:02:00.0", "NVIDIA H100 NVL", slices=[]),
     )
-    monkeypatch.setattr(opening, "open_nvml", lambda: open_nvml(nvml))
-    monkeypatch.setattr(opening, "cuda_gpus", lambda: _GPUS[:1])
+    monkeypatch.setattr(discovery, "open_nvml", lambda: open_nvml(nvml))
+    monkeypatch.setattr(discovery, "cuda_gpus", lambda: _GPUS[:1])
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
 
@@ -105,7 +105,7 @@ def test_a_card_without_a_slice_that_is_hidden_from_this_process_is_not_its_busi
 ) -> None:
     _with_slices(monkeypatch, visible="MIG-1")
 
-    assert not opening.gpus_without_slice()
+    assert not discovery.gpus_without_slice()
 
 
 def test_slices_cannot_be_measured_while_cuda_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_slices_cannot_be_measured_while_cuda_is_not_ready(monkeypatch: pytest.M
         raise NoDeviceError("CUDA answers 802", reason="cuda_not_ready")
 
     _with_slices(monkeypatch)
-    monkeypatch.setattr(opening, "cuda_gpus", not_ready)
+    monkeypatch.setattr(discovery, "cuda_gpus", not_ready)
 
     with pytest.raises(NoDeviceError) as caught:
         visible_gpus()
@@ -131,8 +131,8 @@ def test_without_a_driver_of_nvidia_gpus_of_amd_are_looked_for_where_there_are_a
     def no_driver() -> tuple[CudaGpu, ...]:
         raise NoDeviceError("no NVIDIA driver here", reason="no_driver")
 
-    monkeypatch.setattr(opening, "cuda_gpus", no_driver)
-    monkeypatch.setattr(opening, "rocm_gpus", lambda: _GPUS)
+    monkeypatch.setattr(discovery, "cuda_gpus", no_driver)
+    monkeypatch.setattr(discovery, "rocm_gpus", lambda: _GPUS)
     with pytest.raises(NoDeviceError, match="no NVIDIA driver"):
         visible_gpus()
 
@@ -159,9 +159,9 @@ def test_an_nvml_that_cannot_be_used_is_none(monkeypatch: pytest.MonkeyPatch) ->
     def broken() -> Nvml:
         raise NvmlError("NVML: not found", reason="no_driver")
 
-    monkeypatch.setattr(opening, "open_nvml", broken)
+    monkeypatch.setattr(discovery, "open_nvml", broken)
 
-    assert opening.nvml_or_none() is None
+    assert discovery.nvml_or_none() is None
 
 
 def test_rooms_that_measure_nothing_do_without_torch() -> None:

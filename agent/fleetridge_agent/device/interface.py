@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleetridge.report import Environment, Evidence, Gpu, Regime
-from fleetridge_agent.busy.watch import ForeignUse
-from fleetridge_agent.device.product import Fill, Gemm
+from fleetridge_agent.busy.foreign_use import ForeignUse
+from fleetridge_agent.device.gemm_variants import Fill, Gemm
 from fleetridge_agent.errors import SweepError
-from fleetridge_agent.protocol import DeviceKind
+from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.readings.evidence import Telemetry
 
 Launch = Callable[[], object]

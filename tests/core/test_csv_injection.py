@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge.spreadsheets import defused
+from fleetridge.csv_injection import defused
 
 
 @given(st.text())

@@ -16,20 +16,20 @@ from datetime import datetime, timezone
 
 from fleetridge.report import Evidence, Sweep
 from fleetridge_agent.busy.admission import admitted
-from fleetridge_agent.busy.watch import Watch
-from fleetridge_agent.device.contract import Device, OutOfDeviceMemoryError, UnsupportedError
+from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.device.interface import Device, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import AgentError, SweepError, UsageError
 from fleetridge_agent.gpus.targets import Target
+from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.progress import Progress
-from fleetridge_agent.protocol import DeviceKind
 from fleetridge_agent.readings.evidence import EvidenceLog
-from fleetridge_agent.sweep.executor import StepExecutor
+from fleetridge_agent.sweep.call_timer import Workbench
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.plan import Step, SweepPlan, plan_sweep
 from fleetridge_agent.sweep.report import Assignment, Measured, build_report, code_of, refused
 from fleetridge_agent.sweep.results import Failure, SweepResult
-from fleetridge_agent.sweep.workbench import Workbench
+from fleetridge_agent.sweep.step_executor import StepExecutor
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from fleetridge_agent.busy.watch import Watch
-from fleetridge_agent.device.product import Fill, Gemm, Product
+from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
 from fleetridge_agent.readings.evidence import EvidenceLog
-from fleetridge_agent.sweep.timing import BlockTiming, Timing
-from fleetridge_agent.sweep.workbench import Call, Pace, Workbench
+from fleetridge_agent.sweep.call_timer import Call, Pace, Workbench
+from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing
 from support.scripted_device import ScriptedDevice
 
 _FAST = Gemm(1024, 1024, 1024, Product("bfloat16"))

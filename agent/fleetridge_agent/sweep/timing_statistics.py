@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetridge_agent.protocol import GROUP_GAP, HALF_WIDTH, MISS_PER_LOOK
+from fleetridge_agent.measurement_protocol import GROUP_GAP, HALF_WIDTH, MISS_PER_LOOK
 
 # A group of fewer blocks is a stray, not a state of the device.
 _FEWEST_IN_GROUP = 2
