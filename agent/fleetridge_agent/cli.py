@@ -87,7 +87,7 @@ def _asks_for_check(arguments: Sequence[str] | None) -> bool:
 
 def _wrongly_called_check(error: AgentError) -> CheckCode:
     """A check that cannot even begin still owes whoever reads its standard output a line."""
-    from fleetridge_agent.check.verdict import verdict_line  # of one command
+    from fleetridge_agent.check.verdict import verdict_line
 
     with suppress(BrokenPipeError):
         print(verdict_line((), trouble=error.reason), flush=True)

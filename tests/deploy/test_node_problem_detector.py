@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fleetridge_agent.check.verdict import GpuVerdict, State, keep_last
+from fleetridge_agent.check.last_verdict import keep_last
+from fleetridge_agent.check.verdict import GpuVerdict, State
 from support.deployment import DEPLOY
 
 FOLDER = DEPLOY / "node-problem-detector"

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.check.verdict import GpuVerdict, RoofVerdict, State, keep_last, verdict_path
+from fleetridge_agent.check.last_verdict import keep_last, verdict_path
+from fleetridge_agent.check.verdict import GpuVerdict, RoofVerdict, State
 from support.deployment import DEPLOY
 
 NODE = "n017"

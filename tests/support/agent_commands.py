@@ -16,9 +16,10 @@ import pytest
 
 from fleetridge.report import Gpu
 from fleetridge_agent import cli
-from fleetridge_agent.check import node as checked_node
-from fleetridge_agent.check.reference import ridge_answer
-from fleetridge_agent.check.verdict import State, read_last
+from fleetridge_agent.check import reference
+from fleetridge_agent.check.fleet_client import ridge_answer
+from fleetridge_agent.check.last_verdict import read_last
+from fleetridge_agent.check.verdict import State
 from fleetridge_agent.commands import check_by_measuring
 from fleetridge_agent.commands import flush as flush_command
 from fleetridge_agent.commands import run as run_command
@@ -136,7 +137,7 @@ class AgentNode:
             monkeypatch.setattr(command, "Launcher", LauncherHere)
         impatient = partial(retry_module.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
-        monkeypatch.setattr(checked_node, "ridge_answer", asking)
+        monkeypatch.setattr(reference, "ridge_answer", asking)
         monkeypatch.setattr(dispatch_module, "Client", impatient)
         for command in (run_command, flush_command):
             monkeypatch.setattr(command, "Client", lambda server, *, wait: impatient(server, wait=lambda _: wait(0)))

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
-import httpx
-from pydantic_core import from_json
-
-from fleetridge.quantities import MIB, since
-from fleetridge.terminal_text import shortened, visible
+from fleetridge.quantities import since
+from fleetridge.report import Report
 from fleetridge_agent.check.bands import Band, bands_of, keep_bands, kept_bands
 from fleetridge_agent.check.baseline import Baseline
-from fleetridge_agent.check.measured_gpu import MeasuredGpu
-from fleetridge_agent.deliver.http import bounded, open_http, within
+from fleetridge_agent.check.fleet_client import NoAnswerError, UnknownDeviceError, ridge_answer
+from fleetridge_agent.check.measured_gpu import MeasuredGpu, measured_gpu
 from fleetridge_agent.deliver.server_address import Server
-from fleetridge_agent.errors import AgentError
 
-# A preflight has seconds; a server that needs longer is as good as none, as the last band is on disk.
-_TIMEOUTS = httpx.Timeout(connect=3.0, read=10.0, write=5.0, pool=3.0)
-_DEADLINE_S = 15.0
-
-# Headers may drip in as well; with them and the connection a call takes no longer than this.
-_CALL_DEADLINE_S = 25.0
-
-# Bands of some hundred cohorts and one gpu take some hundred kilobytes.
-_MOST_BYTES = 8 * MIB
-
-_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 200, 401, 403, 404
-_UNKNOWN_DEVICE = "unknown_device"
-
-_LONGEST_CAUSE = 200
-
-_REMEDY: Mapping[int, str] = {
-    _UNAUTHORIZED: "the token is missing, wrong, expired or revoked; check --token-file",
-    _FORBIDDEN: "the token may not read; give one with the scope `read` beside `ingest`",
-    _NOT_FOUND: "there is no fleetridge server at this address; check --server",
-}
+log = logging.getLogger(__name__)
 
 Ask = Callable[[str], Mapping[str, Any]]
 """Asks the server for the ridge of a device by its name; raises NoAnswerError."""
@@ -119,10 +97,10 @@ class FleetReference:
         known = self._held.get(subject.device)
         if known is not None:
             return replace(known, is_news=False)
-        self._held[subject.device] = self._asked(subject.device)
+        self._held[subject.device] = self._bands_of_device(subject.device)
         return self._held[subject.device]
 
-    def _asked(self, device: str) -> ReferenceBands:
+    def _bands_of_device(self, device: str) -> ReferenceBands:
         if self._ask is None:
             return self._kept(device, "no server is named; give --server")
         try:
@@ -152,60 +130,27 @@ class FleetReference:
         return ReferenceBands(bands_of(kept.answer), f"the fleet's band as kept {when}: {why}", is_answered=False)
 
 
-class NoAnswerError(AgentError):
-    """The server could not be asked; the message says why."""
-
-    reason = "no_answer"
-
-
-class UnknownDeviceError(NoAnswerError):
-    """The server has no gpu of this device."""
-
-
-def ridge_answer(server: Server, device: str, *, transport: httpx.BaseTransport | None = None) -> Mapping[str, Any]:
-    """
-    Answer to `GET /devices/{name}/ridge` with as few gpus as can be asked for.
-
-    Raises:
-        NoAnswerError: there was none, or not one of this shape.
-        UsageError: certificates or a proxy cannot be used.
-    """
-    url = f"{server.url}/devices/{quote(device, safe='')}/ridge"
-
-    def asked() -> tuple[int, bytes]:
-        with (
-            open_http(server, timeouts=_TIMEOUTS, transport=transport) as http,
-            http.stream("GET", url, params={"limit": 1}) as response,
-        ):
-            return response.status_code, b"".join(
-                bounded(response.iter_bytes(), most_bytes=_MOST_BYTES, limit_s=_DEADLINE_S)
-            )
-
-    try:
-        status, body = within(_CALL_DEADLINE_S, asked)
-    except (httpx.HTTPError, httpx.StreamError) as error:
-        cause = shortened(visible(str(error) or type(error).__name__), _LONGEST_CAUSE)
-        raise NoAnswerError(f"{server.url} cannot be reached ({cause}); check --server and the network") from error
-    return _content(status, body, device)
+def fleet_reference(server: Server | None, state_dir: Path) -> FleetReference:
+    """The fleet as the server knows it, or as it was kept."""
+    return FleetReference(
+        None if server is None else partial(ridge_answer, server),
+        server=None if server is None else server.url,
+        state_dir=state_dir,
+        now=now,
+        on_trouble=log.warning,
+    )
 
 
-def _content(status: int, body: bytes, device: str) -> Mapping[str, Any]:
-    content = _json(body)
-    if status == _NOT_FOUND and content.get("code") == _UNKNOWN_DEVICE:
-        raise UnknownDeviceError(f"the server has no gpu of the device {device!r} yet; let `run` report some first")
-    if status != _OK:
-        remedy = _REMEDY.get(status, "see the server's log")
-        raise NoAnswerError(f"the server answered {status}: {remedy}")
-    if not isinstance(content.get("cohorts"), list):
-        raise NoAnswerError(
-            "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
-        )
-    return content
+def bands_for(reference: Reference, report: Report) -> ReferenceBands:
+    """What the gpu of a report is held against; said in the log, once."""
+    if report.outcome != "measured":
+        return ReferenceBands((), "")
+    held = reference.for_gpu(measured_gpu(report), None if report.gpu is None else report.gpu.uuid)
+    if held.is_news:
+        log.log(logging.INFO if held.is_answered else logging.WARNING, "held against %s", held.origin)
+    return held
 
 
-def _json(body: bytes) -> Mapping[str, Any]:
-    try:
-        content = from_json(body, allow_inf_nan=False)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+def now() -> datetime:
+    """The time by this node's clock."""
+    return datetime.now(timezone.utc)

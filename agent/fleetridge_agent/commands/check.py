@@ -7,16 +7,8 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fleetridge_agent.check.verdict import (
-    State,
-    read_last,
-    say_state,
-    say_verdict,
-    still_holding,
-    verdict_line,
-    verdict_path,
-    worst_state,
-)
+from fleetridge_agent.check.last_verdict import read_last, still_holding, verdict_path
+from fleetridge_agent.check.verdict import State, say_state, say_verdict, verdict_line, worst_state
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.errors import AgentError, CheckCode, UsageError

@@ -9,8 +9,15 @@ from pathlib import Path
 
 from fleetridge.report import Report
 from fleetridge_agent.check.baseline import baseline_of, read_baseline, save_baseline
-from fleetridge_agent.check.node import bands_for, fleet_reference, keep_verdicts, now
-from fleetridge_agent.check.reference import BaselineReference, Reference, ReferenceBands
+from fleetridge_agent.check.last_verdict import keep_verdicts
+from fleetridge_agent.check.reference import (
+    BaselineReference,
+    Reference,
+    ReferenceBands,
+    bands_for,
+    fleet_reference,
+    now,
+)
 from fleetridge_agent.check.rule import confirmed, verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict, State, say_state, say_verdict
 from fleetridge_agent.commands.context import Context

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from fleetridge.report import Report, RunKind
 from fleetridge_agent.busy.admission import idle_first, refuse_if_busy
-from fleetridge_agent.check.node import keep_verdicts_of_run
+from fleetridge_agent.check.last_verdict import keep_verdicts, read_last
+from fleetridge_agent.check.reference import bands_for, fleet_reference, now
+from fleetridge_agent.check.rule import PASSING_REASONS, confirmed_by_past, verdict_on
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.deliver.dispatch import dispatch, say_tally, spooled
 from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
 from fleetridge_agent.gpus.targets import Target, measurable
@@ -25,6 +29,10 @@ log = logging.getLogger(__name__)
 
 # With fewer there is nothing to measure at once.
 _FEWEST_TOGETHER = 2
+
+# Of gpus that were measured by themselves; those of a second pass share the power and the air of their node.
+_STANDARD = "standard"
+_METHODS_ALONE = (_STANDARD, "custom")
 
 
 def run(context: Context) -> ExitCode:
@@ -74,7 +82,7 @@ def measure_and_deliver(
         tally = dispatch(client.deliver, spool, outgoing, is_stopped=lambda: context.stop.is_asked)
     # Of half of a roofline no band speaks.
     if not context.stop.is_asked and options.MODE.required(context.source) == "all":
-        keep_verdicts_of_run(
+        _keep_verdicts(
             [measured.report for measured in found],
             server,
             context.state_dir,
@@ -159,3 +167,30 @@ def _code(measuring: ExitCode, delivering: ExitCode) -> ExitCode:
     if delivering is ExitCode.DEAD_LETTERED:
         return delivering
     return measuring if measuring is not ExitCode.DONE else delivering
+
+
+def _keep_verdicts(reports: Sequence[Report], server: Server, state_dir: Path, node: str, *, all_gpus: bool) -> None:
+    """
+    Leave the verdict of a run for `check --max-age`; a run does not fail for it.
+
+    A run measures each gpu once, so that it accuses only those that the last verdict found slow already. Where it was
+    asked for something that no band speaks of, the last verdict stays what it is.
+
+    Args:
+        reports: of its gpus, or of the node where none could be measured.
+        server: that is asked for the fleet's band.
+        state_dir: where state is kept.
+        node: its name.
+        all_gpus: whether the run was of all gpus of the node.
+    """
+    alone = [report for report in reports if report.agent.method in _METHODS_ALONE]
+    trouble = next((report.reason for report in alone if report.gpu is None), None)
+    if trouble in PASSING_REASONS or any(report.agent.method != _STANDARD for report in alone):
+        return
+    reference, last = fleet_reference(server, state_dir), read_last(state_dir, node)
+    past = {} if last is None else {verdict.identity: verdict for verdict in last.gpus}
+    found = [
+        verdict_on(report, bands_for(reference, report).bands, at=now()) for report in alone if report.gpu is not None
+    ]
+    verdicts = [confirmed_by_past(verdict, past.get(verdict.identity)) for verdict in found]
+    keep_verdicts(verdicts, state_dir, node, all_gpus=all_gpus, trouble=trouble or "")

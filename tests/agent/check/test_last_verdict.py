@@ -9,15 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.check.verdict import (
-    GpuVerdict,
-    LastVerdict,
-    State,
-    keep_last,
-    read_last,
-    still_holding,
-    verdict_path,
-)
+from fleetridge_agent.check.last_verdict import LastVerdict, keep_last, read_last, still_holding, verdict_path
+from fleetridge_agent.check.verdict import GpuVerdict, State
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from fleetridge_agent.check.fleet_client import NoAnswerError, UnknownDeviceError
 from fleetridge_agent.check.measured_gpu import MeasuredGpu, measured_gpu
-from fleetridge_agent.check.reference import FleetReference, NoAnswerError, ReferenceBands, UnknownDeviceError
+from fleetridge_agent.check.reference import FleetReference, ReferenceBands
 from fleetridge_agent.sweep.options import SweepOptions
 from support.ridges import ridge_answer
 from support.sweeps import swept

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fleetridge_agent.check.verdict import GpuVerdict, State, keep_last, read_last, verdict_path
+from fleetridge_agent.check.last_verdict import keep_last, read_last, verdict_path
+from fleetridge_agent.check.verdict import GpuVerdict, State
 from fleetridge_agent.errors import DeviceBusyError, NoDeviceError
 from support.agent_commands import AgentNode, Ended, kept_states, scripted_gpu, unreachable
 

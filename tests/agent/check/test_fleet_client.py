@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from fleetridge_agent.check.reference import NoAnswerError, UnknownDeviceError, ridge_answer
+from fleetridge_agent.check.fleet_client import NoAnswerError, UnknownDeviceError, ridge_answer
 from fleetridge_agent.deliver.server_address import Server
 from support import ridges
 
