@@ -28,14 +28,13 @@ from fleetridge_agent.device.cuda import CudaDevice
 from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Fill, Gemm, Product, products_of
 from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.kernels import gemm_operands, require_right
-from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none, visible_gpus
 from fleetridge_agent.measurement_protocol import REPS, WARMUP
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host, node_name
 from fleetridge_agent.sweep.call_timer import Call, Pace, Workbench
-from fleetridge_agent.sweep.device_sweep import run_sweep
+from fleetridge_agent.sweep.device_sweep import open_device, run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
 from fleetridge_agent.sweep.shapes import reference_gemm

@@ -25,11 +25,10 @@ from fleetridge.quantities import significant
 from fleetridge.report import GemmPoint, Roof
 from fleetridge.text_table import Column, text_table
 from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES
-from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.gpus.discovery import visible_gpus
 from fleetridge_agent.progress import Progress
-from fleetridge_agent.sweep.device_sweep import run_sweep
+from fleetridge_agent.sweep.device_sweep import open_device, run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.results import SweepResult
 

@@ -24,7 +24,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fleetridge.text_table import Column, text_table
-from fleetridge_agent.check.verdict import GpuVerdict, keep_last
+from fleetridge_agent.check.last_verdict import keep_last
+from fleetridge_agent.check.verdict import GpuVerdict
 
 # What a command may take that a person waits for, or that a health check starts on every node every minute.
 _GOAL_S = 0.4

@@ -26,8 +26,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the Po
 
 from sqlalchemy import make_url, select, text
 
+from fleetridge.arithmetic_intensity import gemm_flops
 from fleetridge.report import GemmPoint, Report
-from fleetridge.roofline import gemm_flops
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.db.database import Database, open_database
 from fleetridge_server.db.schema import METADATA, migrate

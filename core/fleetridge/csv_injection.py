@@ -1,4 +1,4 @@
-"""Text from others in tables that people open in a spreadsheet."""
+"""Text from others in CSV that people open in a spreadsheet: none of it may begin a formula."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from __future__ import annotations
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # meant as they are
 
 
-def defused(text: str) -> str:
+def escaped_formula(text: str) -> str:
     """Text that no spreadsheet takes for a formula: an apostrophe goes before what would start one."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -1,4 +1,4 @@
-"""Modules of ours as processes of their own."""
+"""The command line that runs one of our modules as a process of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ import sys
 _WITHOUT_FOLDER = ("-P",) if sys.version_info >= (3, 11) else ()
 
 
-def own_program(module: str) -> tuple[str, ...]:
+def module_command(module: str) -> tuple[str, ...]:
     """Command that runs a module of ours with this Python; what stands in the current folder does not matter."""
     return (sys.executable, *_WITHOUT_FOLDER, "-m", module)

@@ -10,16 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleetridge.roofline import (
-    Bound,
-    attainable_tflops,
-    bound_by,
+from fleetridge.arithmetic_intensity import (
     decode_attention_intensity,
     decode_gemv_intensity,
     prefill_projection_intensity,
-    ridge_flop_per_byte,
-    t_star_tokens,
 )
+from fleetridge.roofline import Bound, attainable_tflops, bound_by, ridge_flop_per_byte, t_star_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

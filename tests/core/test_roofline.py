@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge import roofline
+from fleetridge import arithmetic_intensity, roofline
 
 # H100 SXM5, H200 SXM5 and A100 80 GB SXM4 on paper.
 H100_GBPS = 3350.0
@@ -30,40 +30,9 @@ def asymptote(k: int, n: int, input_bytes: int, output_bytes: int) -> float:
     return 2 * k * n / (input_bytes * k + output_bytes * n)
 
 
-def test_a_gemm_counts_a_multiplication_and_an_addition_for_each_product() -> None:
-    """2·M·N·K: the count that a B300 also gives for 4096³."""
-    assert roofline.gemm_flops(4096, 4096, 4096) == 137_438_953_472
-
-
-def test_a_gemm_moves_each_operand_once() -> None:
-    """An fp8 product written as bfloat16 has two element sizes."""
-    assert roofline.gemm_bytes(3, 5, 7, input_bytes=1, output_bytes=2) == 3 * 5 + 5 * 7 + 2 * 3 * 7
-
-
-def test_a_gemm_intensity_is_operations_over_bytes() -> None:
-    """A square product of n³ in bfloat16 has n/3 FLOP/byte."""
-    assert roofline.gemm_intensity(3072, 3072, 3072, input_bytes=2, output_bytes=2) == pytest.approx(1024)
-
-
 def test_the_ridge_is_pi_over_beta_in_flop_per_byte() -> None:
     """989.4 TFLOP/s over 3350 GB/s."""
     assert roofline.ridge_flop_per_byte(989.4, H100_GBPS) == pytest.approx(295.343, abs=1e-3)
-
-
-@pytest.mark.parametrize(("weight_bytes", "intensity"), [(1, 2.0), (2, 1.0), (4, 0.5)])
-def test_one_token_uses_each_weight_once(weight_bytes: int, intensity: float) -> None:
-    """2/b."""
-    assert roofline.decode_gemv_intensity(weight_bytes) == intensity
-
-
-def test_grouped_queries_share_the_cache() -> None:
-    """2g/b, with b of the cache: four query heads over an fp8 cache."""
-    assert roofline.decode_attention_intensity(1, 4) == 8.0
-
-
-def test_a_long_prompt_is_a_square_projection() -> None:
-    """2Td / (b(2T + d)): T = 2048 and d = 4096 in bfloat16 give 1024."""
-    assert roofline.prefill_projection_intensity(2048, D, input_bytes=2, output_bytes=2) == pytest.approx(1024)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +121,7 @@ def test_at_t_star_a_gemm_has_the_intensity_of_the_ridge(
     t_star = roofline.t_star_tokens(ridge, k=k, n=n, input_bytes=input_bytes, output_bytes=output_bytes)
 
     assert t_star is not None
-    intensity = roofline.gemm_intensity(t_star, k, n, input_bytes=input_bytes, output_bytes=output_bytes)
+    intensity = arithmetic_intensity.gemm_intensity(t_star, k, n, input_bytes=input_bytes, output_bytes=output_bytes)
     assert intensity == pytest.approx(ridge, rel=1e-9)
 
 
@@ -169,7 +138,7 @@ def test_a_ridge_beyond_the_asymptote_is_never_reached(
     """The intensity grows with the rows, so a very tall product stands for all."""
     ridge = excess * asymptote(k, n, input_bytes, output_bytes)
 
-    tallest = roofline.gemm_intensity(1e15, k, n, input_bytes=input_bytes, output_bytes=output_bytes)
+    tallest = arithmetic_intensity.gemm_intensity(1e15, k, n, input_bytes=input_bytes, output_bytes=output_bytes)
 
     assert tallest < ridge
     assert roofline.t_star_tokens(ridge, k=k, n=n, input_bytes=input_bytes, output_bytes=output_bytes) is None
@@ -193,14 +162,6 @@ def test_the_rectangular_formula_gives_the_square_one(share: float, d: int, size
 
     assert square == pytest.approx(size * ridge * d / (2 * (d - size * ridge)), rel=1e-9)
     assert square == roofline.t_star_tokens(ridge, k=d, n=d, input_bytes=size, output_bytes=size)
-
-
-@given(tokens=sizes, d=sizes, size=element_bytes)
-def test_a_prompt_of_one_type_keeps_the_textbook_formula(tokens: int, d: int, size: int) -> None:
-    """2Td / (b(2T + d))."""
-    intensity = roofline.prefill_projection_intensity(tokens, d, input_bytes=size, output_bytes=size)
-
-    assert intensity == pytest.approx(2 * tokens * d / (size * (2 * tokens + d)))
 
 
 @given(intensity=intensities, pi_tflops=roofs, beta_gbps=roofs)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from hypothesis import strategies as st
 
-from fleetridge.roofline import gemm_flops
+from fleetridge.arithmetic_intensity import gemm_flops
 
 # What the wire refuses are control characters and halves of surrogate pairs.
 words = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=40)

@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from fleetridge.arithmetic_intensity import gemm_flops
 from fleetridge.report import Environment, Gpu
-from fleetridge.roofline import gemm_flops
 from fleetridge_agent.busy.foreign_use import ForeignUse
 from fleetridge_agent.device.gemm_variants import Fill, Gemm
 from fleetridge_agent.device.interface import (

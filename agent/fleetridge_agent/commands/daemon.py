@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import choices, options
 from fleetridge_agent.config.settings import typed_again
@@ -17,8 +17,8 @@ from fleetridge_agent.schedule.due import cadence_of, due_file_of
 from fleetridge_agent.schedule.loop import Loop, Tasks
 
 # By name, as these modules import the program that this command belongs to.
-ROUND_PROCESS = own_program("fleetridge_agent.round_process")
-_FLUSH_PROCESS = (*own_program("fleetridge_agent.cli"), "flush")
+ROUND_PROCESS = module_command("fleetridge_agent.round_process")
+_FLUSH_PROCESS = (*module_command("fleetridge_agent.cli"), "flush")
 
 # Tries of one call and its time-outs, for a spool of many calls to a slow server.
 _FLUSH_LIMIT_S = 3600.0

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fleetridge.arithmetic_intensity import gemm_bytes
 from fleetridge.dtypes import Dtype, dtype_named
-from fleetridge.roofline import gemm_bytes
 
 # All that the agent knows how to multiply; which of them a device can do, the device says.
 MEASURED_DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8_e4m3fn", "int8")

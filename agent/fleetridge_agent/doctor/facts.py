@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge.terminal_text import shortened
 from fleetridge_agent.busy.idle_check import look
 from fleetridge_agent.errors import AgentError, NoDeviceError
@@ -149,7 +149,7 @@ def ask(subject: str, model: type[FactsT], *, limit_s: float = LIMIT_S) -> Facts
     Raises:
         NoFactsError: it does not answer.
     """
-    command = (*own_program("fleetridge_agent.doctor.facts"), subject)
+    command = (*module_command("fleetridge_agent.doctor.facts"), subject)
     return facts_of(command, model, limit_s=limit_s)
 
 

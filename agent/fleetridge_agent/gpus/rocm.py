@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.readings.optional_reading import canonical_bus_id, count, reading, text
 
-_LISTER = own_program("fleetridge_agent.gpus.rocm")
+_LISTER = module_command("fleetridge_agent.gpus.rocm")
 
 # Importing torch takes seconds, and a minute from a cold network drive.
 _PATIENCE_S = 120

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fleetridge.csv_injection import defused
+from fleetridge.csv_injection import escaped_formula
 from fleetridge.report import GemmPoint, Point, Report, StreamPoint
 from fleetridge_agent.output.roof_selection import (
     Achieved,
@@ -62,7 +62,7 @@ def csv_text(reports: Sequence[Report]) -> str:
 def _rows(report: Report) -> Iterable[tuple[str, ...]]:
     gpu = () if report.gpu is None else (report.gpu.uuid, report.gpu.device)
     for point in report.points:
-        yield (*_row(point), *(defused(name or "") for name in gpu))
+        yield (*_row(point), *(escaped_formula(name or "") for name in gpu))
 
 
 def _row(point: Point) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def _shared(point: Point) -> dict[str, str]:
     return {
         "kind": group_of(point),
         "ms": _number(point.ms),
-        "dtype": defused(point.dtype),
+        "dtype": escaped_formula(point.dtype),
         "regime": point.regime,
         "l2": point.l2 or "",
         "spread": _number(point.spread),
@@ -86,14 +86,14 @@ def _shared(point: Point) -> dict[str, str]:
 
 def _gemm_cells(point: GemmPoint) -> dict[str, str]:
     return {
-        "label": defused(point.label or ""),
+        "label": escaped_formula(point.label or ""),
         "M": str(point.M),
         "K": str(point.K),
         "N": str(point.N),
         "tflops": _number(point.derived_tflops),
         "intensity": _number(intensity(point)),
         "gbps": "",
-        "out_dtype": defused(point.out_dtype or ""),
+        "out_dtype": escaped_formula(point.out_dtype or ""),
         "level": "",
         "bytes": "",
     }
@@ -101,7 +101,7 @@ def _gemm_cells(point: GemmPoint) -> dict[str, str]:
 
 def _stream_cells(point: StreamPoint) -> dict[str, str]:
     return {
-        "label": defused(point.kernel),
+        "label": escaped_formula(point.kernel),
         "M": "",
         "K": "",
         "N": "",

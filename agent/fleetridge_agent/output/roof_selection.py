@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fleetridge import peaks
+from fleetridge.arithmetic_intensity import gemm_intensity
 from fleetridge.judged_kernels import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.peaks import Peak
 from fleetridge.report import GemmPoint, Point, Report, Roof, StreamPoint
-from fleetridge.roofline import gemm_intensity, ridge_flop_per_byte
+from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_agent.device.gemm_variants import Product
 
 Group = Literal["reference", "square", "skinny", "best", "bandwidth"]

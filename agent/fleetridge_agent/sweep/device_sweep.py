@@ -1,5 +1,5 @@
 """
-Measures one device of a node: runs the plan of a sweep on it, and makes a report of what that found.
+Measures one device of a node: opens it, runs the plan of a sweep on it, and makes a report of what that found.
 
 `measure` does all of it in this process, for a person at a terminal: it asks `busy.admission` first. Where one process
 keeps the lock and another touches the gpu, the other calls `measure_admitted`.
@@ -8,6 +8,7 @@ keeps the lock and another touches the gpu, the other calls `measure_admitted`.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,12 +19,13 @@ from fleetridge.report import Evidence, Sweep
 from fleetridge_agent.busy.admission import admitted
 from fleetridge_agent.busy.foreign_use import Watch
 from fleetridge_agent.device.interface import Device, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.opening import open_device
-from fleetridge_agent.errors import AgentError, SweepError, UsageError
+from fleetridge_agent.errors import AgentError, NoDeviceError, SweepError, UsageError
+from fleetridge_agent.gpus.discovery import chosen_gpu, nvml_or_none, visible_gpus
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.readings.evidence import EvidenceLog
+from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.call_timer import Workbench
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.plan import Step, SweepPlan, plan_sweep
@@ -106,6 +108,30 @@ def measure_admitted(
     if report.outcome != "measured":
         log.warning("%s: %s (%s): %s", target, report.outcome, report.reason, report.detail)
     return Measured(report, code_of(report.outcome))
+
+
+def open_device(kind: DeviceKind | None = None, which: int | str | None = None) -> Device:
+    """
+    Open one device for measuring.
+
+    Args:
+        kind: None means a gpu; a CPU is measured only when asked for.
+        which: CUDA's number or the UUID of a gpu; None means the first.
+
+    Raises:
+        NoDeviceError: there is no such device, or torch cannot use any.
+        SweepError: the device is there and cannot be used; the reason says why, such as `busy` or `out_of_memory`.
+    """
+    _require_torch()
+    if kind == "cpu":
+        # Here and below: torch takes seconds to import, and commands that measure nothing do without.
+        from fleetridge_agent.device.cpu import CpuDevice  # noqa: PLC0415 # as above
+
+        return CpuDevice(Host(), os.environ)
+    gpu = chosen_gpu(visible_gpus(), which)
+    from fleetridge_agent.device.cuda import open_cuda  # noqa: PLC0415 # as above
+
+    return open_cuda(gpu, nvml_or_none(), Host(), os.environ)
 
 
 def run_sweep(
@@ -208,3 +234,12 @@ class _Sweep:
                 "unstable": self._executor.is_unstable,
             }
         )
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415 # see open_device
+    except ImportError as error:
+        raise NoDeviceError(
+            f"torch cannot be imported ({error}); install fleetridge[agent]", reason="torch_missing"
+        ) from error

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Literal, cast
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge.quantities import MIB
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.gpus.targets import one_gpu_environ
@@ -44,7 +44,7 @@ _SHOWN_BYTES = 80
 # Lines of a dump or traceback that are not its sentence (faulthandler, traceback).
 _NOT_SAID = (" ", "\t", "Current thread", "Thread 0x", "Extension modules", "Traceback")
 
-PROGRAM = own_program("fleetridge_agent.worker.child")
+PROGRAM = module_command("fleetridge_agent.worker.child")
 
 # From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
 # hands in its report within a second; only one call that takes longer than all of that needs more.

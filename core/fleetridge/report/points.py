@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fleetridge import roofline
+from fleetridge import arithmetic_intensity
 from fleetridge.report.field_types import (
     ByteCount,
     Count,
@@ -84,7 +84,7 @@ class GemmPoint(_Timed):
     @property
     def derived_tflops(self) -> float:
         """Rate 2·M·N·K / ms in TFLOP/s."""
-        return roofline.gemm_flops(self.M, self.K, self.N) / self.ms * 1e-9
+        return arithmetic_intensity.gemm_flops(self.M, self.K, self.N) / self.ms * 1e-9
 
 
 class StreamPoint(_Timed):

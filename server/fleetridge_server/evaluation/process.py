@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias, final
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import DataFile, ToldTroubleError
@@ -22,7 +22,7 @@ from fleetridge_server.telemetry.logs import is_logged_as_json
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import DeviceGroup
 
-_PROGRAM = own_program("fleetridge_server.evaluation.worker_process")
+_PROGRAM = module_command("fleetridge_server.evaluation.worker_process")
 
 # How often it is looked, at the end of a server, whether the evaluation in hand was given up.
 _LOOK_S = 0.05

@@ -14,7 +14,7 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, Event, WouldBlock
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from fleetridge.module_command import own_program
+from fleetridge.module_command import module_command
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import DataFile
@@ -23,7 +23,7 @@ from fleetridge_server.problems import ProblemError, unavailable, unexpected
 from fleetridge_server.telemetry.logs import is_logged_as_json
 from fleetridge_server.telemetry.metrics import RequestStats
 
-_PROGRAM = own_program("fleetridge_server.intake.worker_process")
+_PROGRAM = module_command("fleetridge_server.intake.worker_process")
 
 # Senders wait for a third of this, and connections to a database that is gone are given up by then. A process that
 # hangs (stopped, or at a disk that does not answer) would else keep its calls for ever, and the server from ending.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
+from fleetridge.arithmetic_intensity import gemm_flops
 from fleetridge.dtypes import dtype_named
 from fleetridge.judged_kernels import READ_STREAM, REFERENCE_GEMM
 from fleetridge.report import (
@@ -24,7 +25,6 @@ from fleetridge.report import (
     StreamPoint,
     Sweep,
 )
-from fleetridge.roofline import gemm_flops
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import RoofReading
 from fleetridge_server.simulate.plan import GPUS_PER_NODE, NODES_PER_RACK, Ask, Plan

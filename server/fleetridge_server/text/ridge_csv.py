@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from fleetridge.csv_injection import defused
+from fleetridge.csv_injection import escaped_formula
 from fleetridge_server.responses.device import DeviceRidge, GpuRow
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge
 
@@ -96,4 +96,4 @@ def _cell(value: Any) -> str:  # noqa: ANN401 # whatever an answer holds
         return f"{value:.{_SIGNIFICANT_DIGITS}g}"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    return defused(str(value))
+    return escaped_formula(str(value))

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from fleetridge.arithmetic_intensity import gemm_intensity
 from fleetridge.dtypes import DTYPES, ELEMENT_BYTES
 from fleetridge.quantities import binary_size, significant
 from fleetridge.report.points import GemmPoint, Point, StreamPoint
-from fleetridge.roofline import gemm_intensity
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.engine.wording import roof_words, variant
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer, HistoryRun, RunRoof

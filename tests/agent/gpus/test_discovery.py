@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.device.opening import open_device
 from fleetridge_agent.errors import ExitCode, NoDeviceError
 from fleetridge_agent.gpus import discovery
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.gpus.discovery import chosen_gpu, node_roster, visible, visible_gpus
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.readings.nvml import Nvml, NvmlError, open_nvml
+from fleetridge_agent.sweep.device_sweep import open_device
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
 _GPUS = (
@@ -164,14 +164,13 @@ def test_an_nvml_that_cannot_be_used_is_none(monkeypatch: pytest.MonkeyPatch) ->
     assert discovery.nvml_or_none() is None
 
 
-def test_rooms_that_measure_nothing_do_without_torch() -> None:
+def test_modules_that_measure_nothing_do_without_torch() -> None:
     """Commands that only look start at once, and run where torch is not installed."""
     modules = (
-        "device.opening",
-        "gpus.visible",
-        "readings.telemetry",
+        "gpus.discovery",
+        "readings.nvml_telemetry",
         "sweep.report",
-        "sweep.measure",
+        "sweep.device_sweep",
         "worker.launch",
     )
     imports = "\n".join(f"import fleetridge_agent.{module}" for module in modules)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge.roofline import gemm_flops
+from fleetridge.arithmetic_intensity import gemm_flops
 from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, Product
 from fleetridge_agent.measurement_protocol import SEARCH_CANDIDATES, SEARCH_REPS, DeviceKind
 from fleetridge_agent.sweep.device_sweep import run_sweep
