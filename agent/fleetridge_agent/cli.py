@@ -21,8 +21,8 @@ from typing import NoReturn
 import fleetridge
 from fleetridge_agent import commands
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.settings import Setting, Source, add_all
+from fleetridge_agent.config import options, resolved
+from fleetridge_agent.config.setting_types import Setting, Source, add_all
 from fleetridge_agent.config.variables import unknown_variables
 from fleetridge_agent.errors import AgentError, CheckCode, ExitCode, UsageError
 from fleetridge_agent.log import LogFormat, configure, strays_logged
@@ -128,7 +128,7 @@ def _ended(source: Source, command: Command, *, failed: int, is_endless: bool) -
             stdout=sys.stdout,
             progress=progress,
             stop=stop,
-            state_dir=choices.state_dir(source, is_root=os.geteuid() == 0),
+            state_dir=resolved.state_dir(source, is_root=os.geteuid() == 0),
             is_attended=sys.stderr.isatty(),
             columns=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
         )

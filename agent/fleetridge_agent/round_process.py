@@ -14,7 +14,7 @@ from fleetridge_agent.commands.run import measure_and_deliver
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.schedule.attempt import Attempt, AttemptResult, Unmeasured, attempt_of, is_passing, result_text
 from fleetridge_agent.sweep.report import Measured
-from fleetridge_agent.worker.child import die_with_parent
+from fleetridge_agent.worker.child_main import die_with_parent
 
 
 def main() -> int:

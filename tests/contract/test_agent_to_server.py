@@ -12,7 +12,7 @@ import pytest
 
 from fleetridge.report import Report
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from support.app_client import AppClient, app_client

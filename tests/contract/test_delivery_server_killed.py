@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.deliver.retry import Client, Delivery
+from fleetridge_agent.deliver.retrying_client import Client, Delivery
 from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.fault_proxy import CALM, FAULTS, Call, Fault, FaultProxy, fault_proxy

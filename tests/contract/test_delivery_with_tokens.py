@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 import pytest
 from sqlalchemy import select
 
-from fleetridge_agent.deliver.retry import Client, Delivery
+from fleetridge_agent.deliver.retrying_client import Client, Delivery
 from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_server.auth.tokens import revoke_token

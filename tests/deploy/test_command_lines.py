@@ -16,7 +16,7 @@ import pytest
 
 from fleetridge_agent import cli as agent_cli
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.config.variables import known_variables, unknown_variables
 from fleetridge_server import cli as server_cli
 from fleetridge_server.serve import require_safe_host

@@ -9,7 +9,7 @@ import pytest
 
 from fleetridge_agent import cli as agent_cli
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_server import cli as server_cli
 from support.deployment import AGENT, DEPLOY, SERVER
 from support.distributions import CHECKOUT

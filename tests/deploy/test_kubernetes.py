@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.setting_types import Source
 from support.deployment import AGENT, DEPLOY, SERVER, containers, manifests, pod_of
 from support.distributions import CHECKOUT
 from support.programs import run_program

@@ -10,7 +10,7 @@ import pytest
 
 from fleetridge_agent import cli as agent_cli
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Setting
+from fleetridge_agent.config.setting_types import Setting
 from fleetridge_agent.config.variables import known_variables
 from fleetridge_server import cli as server_cli
 from fleetridge_server.settings import ENV_PREFIX, Settings

@@ -24,7 +24,7 @@ from fleetridge_agent.commands import check_by_measuring
 from fleetridge_agent.commands import flush as flush_command
 from fleetridge_agent.commands import run as run_command
 from fleetridge_agent.deliver import dispatch as dispatch_module
-from fleetridge_agent.deliver import retry as retry_module
+from fleetridge_agent.deliver import retrying_client
 from fleetridge_agent.device.interface import Device
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
@@ -33,7 +33,7 @@ from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.sweep import device_sweep
 from fleetridge_agent.sweep.device_sweep import Callbacks
 from fleetridge_agent.sweep.report import Assignment, Measured
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker.launcher import Launcher
 from support.scripted_device import ScriptedDevice, described
 
 Reply = Callable[[httpx.Request], httpx.Response]
@@ -135,7 +135,7 @@ class AgentNode:
         monkeypatch.setattr(device_sweep, "open_device", self._open_device)
         for command in (run_command, check_by_measuring):
             monkeypatch.setattr(command, "Launcher", LauncherHere)
-        impatient = partial(retry_module.Client, transport=httpx.MockTransport(self._answer))
+        impatient = partial(retrying_client.Client, transport=httpx.MockTransport(self._answer))
         asking = partial(ridge_answer, transport=httpx.MockTransport(self._tell))
         monkeypatch.setattr(reference, "ridge_answer", asking)
         monkeypatch.setattr(dispatch_module, "Client", impatient)

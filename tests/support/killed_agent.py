@@ -24,7 +24,7 @@ from typing import Any
 
 from fleetridge_agent import cli
 from fleetridge_agent.deliver.dispatch import dispatch
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Spool
 from support.reports import make_report

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetridge_agent.config import options
-from fleetridge_agent.config.effective import settings_seen
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.origins import settings_seen
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NoFactsError, NvmlFacts, ServerFacts, TorchFacts
 from fleetridge_agent.doctor.probe import Finding, NodeState, Probe

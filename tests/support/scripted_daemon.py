@@ -20,7 +20,7 @@ from fleetridge_agent.commands import run as run_command
 from fleetridge_agent.errors import NoDeviceError
 from fleetridge_agent.gpus import targets
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker.launcher import Launcher
 
 _SCRIPTED_WORKER = Path(__file__).with_name("scripted_worker.py")
 

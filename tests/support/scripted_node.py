@@ -15,7 +15,7 @@ from unittest import mock
 
 from fleetridge_agent import cli
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker.launcher import Launcher
 
 SCRIPTED_NODE = Path(__file__)
 SCRIPTED_WORKER = Path(__file__).with_name("scripted_worker.py")

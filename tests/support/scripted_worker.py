@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fleetridge.report import Gpu
 from fleetridge_agent.device.interface import Launch, OutOfDeviceMemoryError
 from fleetridge_agent.measurement_protocol import DeviceKind
-from fleetridge_agent.worker.child import work
+from fleetridge_agent.worker.child_main import work
 from support.scripted_device import ScriptedDevice, described
 
 # Long enough for any test to end it.

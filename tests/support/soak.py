@@ -13,7 +13,7 @@ import httpx
 from sqlalchemy import create_engine, text
 
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import server_at
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from support.fault_proxy import CALM, FAULTS

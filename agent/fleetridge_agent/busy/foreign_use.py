@@ -1,4 +1,4 @@
-"""Who else uses a gpu before, at and after our own arrival, and the watch that ends a sweep when somebody comes."""
+"""Who else uses a gpu while it is measured, and the watch that ends a sweep when somebody arrives."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Whether somebody uses a gpu, told before anything of ours touches it: no CUDA context is made here.
+Whether a gpu is idle, checked before anything of ours touches it: no CUDA context is made here.
 
 Process ids may be hidden from a container, so memory and utilization are asked too.
 """

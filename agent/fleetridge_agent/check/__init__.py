@@ -1,1 +1,1 @@
-"""A preflight's verdict: what a quick sweep found, held against the fleet's band or a baseline."""
+"""The verdict of a preflight: a quick sweep compared with the fleet's band or a baseline."""

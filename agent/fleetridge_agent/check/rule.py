@@ -1,4 +1,4 @@
-"""Holds a report against bands. Pure: no network, no disk, no clock."""
+"""The rule by which a gpu is ok, degraded or unknown: its report against bands. Pure: no network, no disk, no clock."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fleetridge_agent.check.last_verdict import read_last, still_holding, verdict_path
 from fleetridge_agent.check.verdict import State, say_state, say_verdict, verdict_line, worst_state
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
+from fleetridge_agent.config import options, resolved
 from fleetridge_agent.errors import AgentError, CheckCode, UsageError
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def _from_last(context: Context) -> State:
     source = context.source
     if options.BASELINE.given(source) or options.SAVE_BASELINE.given(source):
         raise UsageError("--max-age: answers from the last verdict and measures nothing; leave --baseline out")
-    node = choices.node_name_of(source)
+    node = resolved.node_name_of(source)
     last = read_last(context.state_dir, node)
     if last is None:
         return say_state(context.emit, (), trouble=_why_none(context.state_dir, node))
@@ -59,7 +59,7 @@ def _from_last(context: Context) -> State:
         last,
         max_age=options.MAX_AGE.required(source),
         now=moment,
-        chosen=choices.chosen_gpus(source),
+        chosen=resolved.chosen_gpus(source),
     )
     for verdict in verdicts:
         say_verdict(verdict)

@@ -21,7 +21,7 @@ from fleetridge_agent.check.reference import (
 from fleetridge_agent.check.rule import confirmed, verdict_on
 from fleetridge_agent.check.verdict import GpuVerdict, State, say_state, say_verdict
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
+from fleetridge_agent.config import options, resolved
 from fleetridge_agent.deliver.dispatch import Outbox
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.errors import NoDeviceError, UsageError
@@ -29,7 +29,7 @@ from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import Assignment, Measured, refused, start_run
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker.launcher import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def checked(context: Context) -> State:
 
 def _plan(context: Context) -> _Plan:
     source = context.source
-    kind = choices.device_kind(source)
+    kind = resolved.device_kind(source)
     baseline, save_to = options.BASELINE.value(source), options.SAVE_BASELINE.value(source)
     if baseline is not None and save_to is not None:
         raise UsageError("--baseline, --save-baseline: give one of the two; a baseline is not held against another")
@@ -87,13 +87,13 @@ def _plan(context: Context) -> _Plan:
     return _Plan(
         assignment=Assignment(
             run=start_run("check", kind, source.environ),
-            node=choices.node_of(source),
+            node=resolved.node_of(source),
             # The judged roofs as every profile measures them; options that change how are not even looked at.
             options=SweepOptions(profile="quick", dtypes=options.DTYPE.value(source) or ()),
-            arguments=choices.arguments_of("check", source, options.CHECKED),
+            arguments=resolved.arguments_of("check", source, options.CHECKED),
             state_dir=context.state_dir,
         ),
-        server=None if options.SERVER.given(source) is None else choices.server_of(source),
+        server=None if options.SERVER.given(source) is None else resolved.server_of(source),
         baseline=baseline,
         save_to=save_to,
     )
@@ -121,7 +121,7 @@ class _Sweeps:
             NoDeviceError: there is none.
         """
         source = self._context.source
-        unusable, gpus = measurable(choices.device_kind(source), choices.chosen_gpus(source))
+        unusable, gpus = measurable(resolved.device_kind(source), resolved.chosen_gpus(source))
         for card, error in unusable:
             yield card, self._handed_in(refused(self._assignment, error, card))
         for number, target in enumerate(gpus, start=1):
@@ -176,7 +176,7 @@ def _judged(report: Report, held: ReferenceBands) -> GpuVerdict:
 def _baseline_made(context: Context, path: Path, sweeps: _Sweeps) -> State:
     reports = [report for _, report in sweeps.all()]
     try:
-        save_baseline(path, baseline_of(reports, at=now(), node=choices.node_of(context.source).name))
+        save_baseline(path, baseline_of(reports, at=now(), node=resolved.node_of(context.source).name))
     except ValueError as error:
         log.error("no baseline is saved: %s", error)  # noqa: TRY400 # expected: the sentence says all
         return say_state(context.emit, (), trouble="no baseline saved")
@@ -192,6 +192,6 @@ def _keep(context: Context, plan: _Plan, verdicts: Sequence[GpuVerdict], *, trou
         verdicts,
         context.state_dir,
         plan.assignment.node.name or "",
-        all_gpus=choices.measures_all_gpus(context.source),
+        all_gpus=resolved.measures_all_gpus(context.source),
         trouble=trouble,
     )

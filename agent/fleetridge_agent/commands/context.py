@@ -9,7 +9,7 @@ from typing import TextIO
 
 from fleetridge.quantities import MINUS, MISSING
 from fleetridge.terminal_text import ELLIPSIS
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.progress import Progress, ProgressLine
 from fleetridge_agent.stop import Stop
 

@@ -6,9 +6,9 @@ from functools import partial
 
 from fleetridge.module_command import module_command
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.settings import typed_again
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.config import options, resolved
+from fleetridge_agent.config.setting_types import typed_again
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import daemon_lock
@@ -41,7 +41,7 @@ def daemon(context: Context) -> ExitCode:
     """
     source = context.source
     _require_right_settings(context)
-    node = choices.node_of(source).name or ""
+    node = resolved.node_of(source).name or ""
     cadence = cadence_of(
         node,
         every_s=options.EVERY.required(source).total_seconds(),
@@ -58,10 +58,10 @@ def daemon(context: Context) -> ExitCode:
 
 def _require_right_settings(context: Context) -> None:
     """What a round would be refused for is said now, and not in the middle of the first night."""
-    with Client(choices.server_of(context.source), wait=context.stop.wait):
+    with Client(resolved.server_of(context.source), wait=context.stop.wait):
         pass  # opens certificates and proxies, and calls nobody
-    choices.device_kind(context.source)
-    choices.sweep_options(context.source)
+    resolved.device_kind(context.source)
+    resolved.sweep_options(context.source)
     for setting in _MEASURED:
         setting.value(context.source)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from functools import cache, partial
 
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config.effective import settings_seen
+from fleetridge_agent.config.origins import settings_seen
 from fleetridge_agent.doctor.diagnosis import diagnose, diagnosis_json, diagnosis_text
 from fleetridge_agent.doctor.facts import CudaFacts, NvmlFacts, TorchFacts, ask
 from fleetridge_agent.doctor.probe import NodeState

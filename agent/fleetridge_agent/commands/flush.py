@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices
+from fleetridge_agent.config import resolved
 from fleetridge_agent.deliver.dispatch import dispatch, say_tally
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 
@@ -17,6 +17,6 @@ def flush(context: Context) -> ExitCode:
     Raises:
         AgentError: with the exit code that the program ends with.
     """
-    server = choices.server_of(context.source)
+    server = resolved.server_of(context.source)
     with Client(server, wait=context.stop.wait) as client:
         return say_tally(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))

@@ -12,9 +12,9 @@ from fleetridge_agent.check.last_verdict import keep_verdicts, read_last
 from fleetridge_agent.check.reference import bands_for, fleet_reference, now
 from fleetridge_agent.check.rule import PASSING_REASONS, confirmed_by_past, verdict_on
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
+from fleetridge_agent.config import options, resolved
 from fleetridge_agent.deliver.dispatch import dispatch, say_tally, spooled
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
@@ -23,7 +23,7 @@ from fleetridge_agent.lock import node_lock
 from fleetridge_agent.output.tables import run_table
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.sweep.report import Assignment, Measured, combined, refused, start_run
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker.launcher import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def measure_and_deliver(
     Raises:
         AgentError: with the exit code that the program ends with.
     """
-    server = choices.server_of(context.source)
+    server = resolved.server_of(context.source)
     assignment = _assignment(context, kind)
     spool = Spool(context.state_dir)
     with Client(server, wait=context.stop.wait) as client:
@@ -87,20 +87,20 @@ def measure_and_deliver(
             server,
             context.state_dir,
             assignment.node.name or "",
-            all_gpus=choices.measures_all_gpus(context.source),
+            all_gpus=resolved.measures_all_gpus(context.source),
         )
     return _code(combined([measured.code for measured in found]), say_tally(tally))
 
 
 def _assignment(context: Context, kind: RunKind) -> Assignment:
     source = context.source
-    device_kind = choices.device_kind(source)
-    sweep_options, node = choices.sweep_options(source), choices.node_of(source)
+    device_kind = resolved.device_kind(source)
+    sweep_options, node = resolved.sweep_options(source), resolved.node_of(source)
     return Assignment(
         run=start_run(kind, device_kind, source.environ),
         node=node,
         options=sweep_options,
-        arguments=choices.arguments_of("run", source, (*options.MEASURING, options.ALL_AT_ONCE)),
+        arguments=resolved.arguments_of("run", source, (*options.MEASURING, options.ALL_AT_ONCE)),
         state_dir=context.state_dir,
     )
 
@@ -115,7 +115,7 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    unusable, gpus = measurable(choices.device_kind(context.source), choices.chosen_gpus(context.source))
+    unusable, gpus = measurable(resolved.device_kind(context.source), resolved.chosen_gpus(context.source))
     for card, error in unusable:
         yield refused(assignment, error, card)
     launcher = _launcher(context, gpus)

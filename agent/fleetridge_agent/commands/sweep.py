@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fleetridge.text_table import DEFAULT_WIDTH
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config import options, resolved
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.gpus.targets import Target, targets
 from fleetridge_agent.output.export import csv_text, json_text
@@ -130,16 +130,16 @@ def sweep(context: Context) -> ExitCode:
 def _choices(context: Context) -> _Choices:
     """Everything that can be wrong is found out before anything is measured."""
     source = context.source
-    kind, sweep_options = choices.device_kind(source), choices.sweep_options(source, shows_shapes=True)
+    kind, sweep_options = resolved.device_kind(source), resolved.sweep_options(source, shows_shapes=True)
     view = _view(context, given=_given_peaks(source, sweep_options))
     files = result_files(options.CSV.value(source), options.JSON.value(source))
-    node = choices.node_of(source)
-    chosen = targets(kind, _DEFAULT_GPUS if options.GPUS.given(source) is None else choices.chosen_gpus(source))
+    node = resolved.node_of(source)
+    chosen = targets(kind, _DEFAULT_GPUS if options.GPUS.given(source) is None else resolved.chosen_gpus(source))
     assignment = Assignment(
         run=start_run("manual", kind, source.environ),
         node=node,
         options=sweep_options,
-        arguments=choices.arguments_of("sweep", source),
+        arguments=resolved.arguments_of("sweep", source),
         state_dir=context.state_dir,
     )
     return _Choices(assignment, chosen, view, files)

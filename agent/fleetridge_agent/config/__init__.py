@@ -1,1 +1,1 @@
-"""What a command can be told: its options and variables, and what they come to."""
+"""Options and variables of the commands, and the values that they resolve to."""

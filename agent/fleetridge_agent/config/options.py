@@ -1,4 +1,4 @@
-"""What each command can be told: the settings, grouped as `--help` shows them."""
+"""Every option of every command with its default, grouped as `--help` shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import get_args
 from fleetridge.device_names import DEFAULT_CLUSTER
 from fleetridge.weight_shapes import DEFAULT_MODEL
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE
-from fleetridge_agent.config.settings import (
+from fleetridge_agent.config.setting_types import (
     Setting,
     duration,
     one_of,

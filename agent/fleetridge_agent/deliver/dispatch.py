@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetridge.quantities import MIB
 from fleetridge.report import MAX_REPORTS, Report
-from fleetridge_agent.deliver.retry import Client, Delivery
+from fleetridge_agent.deliver.retrying_client import Client, Delivery
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, ExitCode, SpoolError

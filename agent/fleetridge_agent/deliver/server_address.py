@@ -1,4 +1,4 @@
-"""Where reports go, and who sends them: an address that is safe to send a token to."""
+"""The address of the server and the token for it, once the address is safe to send a token to."""
 
 from __future__ import annotations
 

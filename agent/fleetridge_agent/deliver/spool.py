@@ -1,5 +1,5 @@
 """
-The outbox on disk: reports wait here until the server has said that it has them.
+The spool, on disk: reports wait here until the server has said that it has them.
 
     STATE_DIR/spool/        waiting, oldest first
     STATE_DIR/dead-letter/  refused by the server for good, each with the reason beside it

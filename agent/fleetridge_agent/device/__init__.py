@@ -1,1 +1,1 @@
-"""The one door to the silicon: what a sweep needs of a device, and the devices that stand behind it."""
+"""Devices: the interface that a sweep uses, and its implementations for CUDA, ROCm and the CPU."""

@@ -1,4 +1,4 @@
-"""The queue of a gpu: times of calls taken by the gpu itself, and batches replayed without the host."""
+"""Timing on a gpu by CUDA events, and batches of calls replayed as CUDA graphs, without the host in between."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What is multiplied: ways to multiply, matrix products, what operands hold, and which products a gpu really makes.
+Variants of a GEMM (dtype, output, accumulation), what operands hold, and which of them a gpu really supports.
 
 Torch emulates some that the chip does not have; those are not measured under their name.
 """

@@ -1,5 +1,5 @@
 """
-What a sweep needs of a device: the one door between the sweep and the silicon.
+The interface of a device: all that a sweep may ask of the silicon. `cpu` and `cuda` implement it.
 
     SweepError                      measuring broke off (errors.py)
     ├── OutOfDeviceMemoryError      this shape or buffer does not fit; smaller ones may

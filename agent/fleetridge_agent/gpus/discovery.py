@@ -1,5 +1,5 @@
 """
-The gpus of this node: those that this process may use, and all that there are; makes no CUDA context.
+Discovery of the gpus of this node: those that this process may use, and all that there are; makes no CUDA context.
 
 CUDA_VISIBLE_DEVICES, containers and Slurm hide gpus; MIG shows a process one slice only.
 """

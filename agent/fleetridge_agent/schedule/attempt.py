@@ -1,5 +1,5 @@
 """
-One try of a round: what a daemon tells the process that makes it, what it is told in return, and that process.
+One try of a round: its arguments, its result, and the process that makes it, as the daemon starts and ends it.
 
 The daemon lives for months and measures for minutes. Whatever a round needs (the driver's libraries, connections) ends
 with its process, and so does whatever hangs.

@@ -9,7 +9,7 @@ from fleetridge.report import Report
 from fleetridge_agent.errors import AgentError, SweepError, UsageError
 from fleetridge_agent.sweep.report import Measured, one_line, refused
 from fleetridge_agent.worker.messages import Finished, Job
-from fleetridge_agent.worker.process import Worker
+from fleetridge_agent.worker.process_handle import Worker
 
 log = logging.getLogger(__name__)
 

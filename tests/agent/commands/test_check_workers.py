@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent.commands import check_by_measuring as preflight
-from fleetridge_agent.worker import process
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker import process_handle
+from fleetridge_agent.worker.launcher import Launcher
 from support.agent_commands import AgentNode, Ended, kept_states
 from support.scripted_node import SCRIPTED_NODE, SCRIPTED_WORKER
 
@@ -27,7 +27,7 @@ _SHORT_LIMIT_S, _LONGER_LIMIT_S = 1.0, 10.0
 def check(agent: Callable[..., Ended], fleet: AgentNode, monkeypatch: pytest.MonkeyPatch) -> Check:
     """Checks a node whose workers get into some trouble, on behalf of a server that knows its gpus."""
     assert fleet.fleet is not None
-    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    monkeypatch.setattr(process_handle, "GRACE_S", 0.2)
 
     def checked(*troubles: str, limit_s: float | None = None) -> Ended:
         program = (sys.executable, str(SCRIPTED_WORKER), *troubles)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent.commands.context import Context
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.progress import ProgressLine
 from fleetridge_agent.stop import Stop
 

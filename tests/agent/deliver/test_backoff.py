@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_agent.deliver.retry import CAP_S, jittered_s, retry_after_s
+from fleetridge_agent.deliver.retrying_client import CAP_S, jittered_s, retry_after_s
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=timezone.utc)
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleetridge_agent.deliver import dispatch as dispatch_module
 from fleetridge_agent.deliver.dispatch import Tally, dispatch
-from fleetridge_agent.deliver.retry import Delivery
+from fleetridge_agent.deliver.retrying_client import Delivery
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, SpoolError
 from fleetridge_agent.lock import spool_lock

@@ -22,7 +22,7 @@ from fleetridge_agent.stop import Stop
 from fleetridge_agent.sweep.report import Assignment, Measured, refused
 from fleetridge_agent.worker.messages import Job, StepStarted
 from fleetridge_agent.worker.outcome import measured_by
-from fleetridge_agent.worker.process import PROGRAM, Worker, started
+from fleetridge_agent.worker.process_handle import PROGRAM, Worker, started
 
 log = logging.getLogger(__name__)
 

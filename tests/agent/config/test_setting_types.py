@@ -6,20 +6,20 @@ import argparse
 
 import pytest
 
-from fleetridge_agent.config import options, settings
-from fleetridge_agent.config.settings import Setting, Source, add_all, typed_again
+from fleetridge_agent.config import options, setting_types
+from fleetridge_agent.config.setting_types import Setting, Source, add_all, typed_again
 from fleetridge_agent.errors import UsageError
 
-REPS = Setting("reps", settings.whole_number(at_least=1, at_most=1000), "Timed calls.", default="25")
-SQUARE = Setting("square", settings.some(settings.whole_number(at_least=1, at_most=100)), "Sizes.", many=True)
-LABEL = Setting("label", settings.words, "Label.", repeats=True)
-PLAIN = Setting("allow-plain-http", settings.switch, "Allow.", default="no", is_switch=True)
-NODE = Setting("node", settings.plain_text, "Name.", also=("NODE_NAME",))
+REPS = Setting("reps", setting_types.whole_number(at_least=1, at_most=1000), "Timed calls.", default="25")
+SQUARE = Setting("square", setting_types.some(setting_types.whole_number(at_least=1, at_most=100)), "Sizes.", many=True)
+LABEL = Setting("label", setting_types.words, "Label.", repeats=True)
+PLAIN = Setting("allow-plain-http", setting_types.switch, "Allow.", default="no", is_switch=True)
+NODE = Setting("node", setting_types.plain_text, "Name.", also=("NODE_NAME",))
 
 
 def source(*arguments: str, **environ: str) -> Source:
     parser = argparse.ArgumentParser()
-    settings.add_all(parser, "settings", (REPS, SQUARE, LABEL, PLAIN, NODE))
+    setting_types.add_all(parser, "settings", (REPS, SQUARE, LABEL, PLAIN, NODE))
     return Source(parser.parse_args(arguments), environ)
 
 
@@ -81,13 +81,13 @@ def test_a_wrong_value_is_answered_with_the_name_of_the_variable() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e999", "x", ""])
 def test_a_peak_is_a_number_above_zero(text: str) -> None:
     with pytest.raises(ValueError, match="number"):
-        settings.positive_number(text)
+        setting_types.positive_number(text)
 
 
 @pytest.mark.parametrize(("text", "problem"), [("", "give some"), (" ", "give some"), ("a\x1bb", r"U\+001B")])
 def test_a_name_is_printable_text(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        settings.plain_text(text)
+        setting_types.plain_text(text)
 
 
 def test_a_switch_says_what_it_takes() -> None:
@@ -97,7 +97,7 @@ def test_a_switch_says_what_it_takes() -> None:
 
 def test_a_choice_names_the_words_that_it_takes() -> None:
     with pytest.raises(ValueError, match="'all' is none of cuda, cpu"):
-        settings.one_of("cuda", "cpu")("all")
+        setting_types.one_of("cuda", "cpu")("all")
 
 
 def test_a_needed_setting_says_how_to_give_it() -> None:
@@ -112,37 +112,37 @@ def test_an_option_without_a_value_is_refused() -> None:
 
 def test_help_names_variable_and_default() -> None:
     parser = argparse.ArgumentParser()
-    settings.add_all(parser, "settings", (REPS,))
+    setting_types.add_all(parser, "settings", (REPS,))
 
     assert "[FLEETRIDGE_REPS; default: 25]" in " ".join(parser.format_help().split())
 
 
 @pytest.mark.parametrize(("text", "value"), [("3%", 0.03), ("3 %", 0.03), ("3", 0.03), ("0.5%", 0.005), ("99%", 0.99)])
 def test_a_share_is_given_in_per_cent(text: str, value: float) -> None:
-    assert settings.per_cent(text) == pytest.approx(value)
+    assert setting_types.per_cent(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("text", ["0", "-1%", "100%", "nan", "inf", "", "%", "3 percent", "1e-400"])
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="%"):
-        settings.per_cent(text)
+        setting_types.per_cent(text)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("24h", 86400), ("1.5 d", 129600)])
 def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: int) -> None:
-    assert settings.duration(text).total_seconds() == seconds
+    assert setting_types.duration(text).total_seconds() == seconds
 
 
 @pytest.mark.parametrize("text", ["24", "h", "-1h", "1w", "1h30m", "999999999d", "1e3s", "∞h", "٣h"])
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"no length of time|longer than 365d"):
-        settings.duration(text)
+        setting_types.duration(text)
 
 
 def test_a_limit_leaves_some_time() -> None:
-    assert settings.some_time("1s").total_seconds() == 1
+    assert setting_types.some_time("1s").total_seconds() == 1
     with pytest.raises(ValueError, match="above zero"):
-        settings.some_time("0s")
+        setting_types.some_time("0s")
 
 
 SETTINGS: tuple[Setting[object], ...] = (*options.DELIVERING, *options.NAMING, *options.MEASURING, *options.COMMON)

@@ -19,8 +19,8 @@ from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import Assignment, Measured
-from fleetridge_agent.worker import process
-from fleetridge_agent.worker.launch import Launcher
+from fleetridge_agent.worker import process_handle
+from fleetridge_agent.worker.launcher import Launcher
 from support.scripted_node import SCRIPTED_WORKER
 
 _QUICK = SweepOptions(profile="quick", square=(512,), m_sweep=(1,))
@@ -51,7 +51,7 @@ def launcher(
 @pytest.fixture
 def _without_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Insist soon after asking."""
-    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    monkeypatch.setattr(process_handle, "GRACE_S", 0.2)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetridge_agent.config.choices import default_state_dir, node_name_of, node_of
-from fleetridge_agent.config.settings import Source
+from fleetridge_agent.config.resolved import default_state_dir, node_name_of, node_of
+from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.errors import UsageError
 
 HOME = Path("/home/someone")

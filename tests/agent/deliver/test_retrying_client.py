@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from fleetridge_agent.deliver.retry import Client
+from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import Server, server_at
 from fleetridge_agent.deliver.spool import Outgoing
 from fleetridge_agent.errors import UsageError

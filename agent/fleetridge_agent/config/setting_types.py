@@ -1,5 +1,5 @@
 """
-Settings of the commands: each is an option, else a variable `FLEETRIDGE_…`, else a default.
+What a setting is: an option, else a variable `FLEETRIDGE_…`, else a default; and the parsers of values. All: `options`.
 
 A setting knows how to read its own text, so that the option and the variable take the same spellings and a wrong
 value is answered with the name of whichever gave it.

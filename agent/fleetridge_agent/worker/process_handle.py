@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: a process with a job, the pipes to it, and its end when its time is up."""
+"""The parent's handle on a worker process: its start, its pipes, its time limit and its end. `child_main` runs in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SHOWN_BYTES = 80
 # Lines of a dump or traceback that are not its sentence (faulthandler, traceback).
 _NOT_SAID = (" ", "\t", "Current thread", "Thread 0x", "Extension modules", "Traceback")
 
-PROGRAM = module_command("fleetridge_agent.worker.child")
+PROGRAM = module_command("fleetridge_agent.worker.child_main")
 
 # From the signal that asks to the one that insists. A worker lets go within a tenth of a second, frees the memory and
 # hands in its report within a second; only one call that takes longer than all of that needs more.

@@ -1,7 +1,7 @@
 """
-What a worker does: takes a job, measures one gpu, and hands its report to whoever gave the job.
+The program of a worker process: reads a job, measures one gpu, and sends its report to the parent.
 
-    python -m fleetridge_agent.worker.child
+    python -m fleetridge_agent.worker.child_main
 
 is started by `fleetridge-agent run` or `check`, which gives it the job on standard input; nothing for a person to call.
 """

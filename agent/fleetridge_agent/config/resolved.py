@@ -1,4 +1,4 @@
-"""What the settings of one command add up to: options of the sweep, identity of the node, the server, its places."""
+"""The values that a command's settings resolve to: sweep options, the node's identity, the server, folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleetridge.token_file import MOST_TOKEN_BYTES, token_of
 from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
-from fleetridge_agent.config.settings import Setting, Source
+from fleetridge_agent.config.setting_types import Setting, Source
 from fleetridge_agent.deliver.server_address import Server, server_at
 from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, products_of
 from fleetridge_agent.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.config.effective import foreign_variables, masked
+from fleetridge_agent.config.origins import foreign_variables, masked
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which settings are in force and where each comes from, to be shown and looked at: no secret is in it."""
+"""Where each setting in force comes from (option, variable, default), to be shown and checked: no secret is in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fleetridge_agent.config import choices, options
-from fleetridge_agent.config.settings import Setting, Source
+from fleetridge_agent.config import options, resolved
+from fleetridge_agent.config.setting_types import Setting, Source
 from fleetridge_agent.config.variables import unknown_variables
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.doctor.probe import SettingInForce, SettingsSeen
@@ -91,7 +91,7 @@ def _server(source: Source) -> tuple[Server | None, str | None]:
     if options.SERVER.given(source) is None:
         return None, None
     try:
-        return choices.server_of(source), None
+        return resolved.server_of(source), None
     except UsageError as error:
         return None, str(error)
 

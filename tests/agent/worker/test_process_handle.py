@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.worker.process import last_words
+from fleetridge_agent.worker.process_handle import last_words
 
 _TRACEBACK = """Traceback (most recent call last):
   File "worker.py", line 3, in <module>
