@@ -23,17 +23,17 @@ import torch
 
 from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
-from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.cuda import CudaDevice
 from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Fill, Gemm, Product, products_of
 from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.device.kernels import gemm_operands, require_right
+from fleetridge_agent.device.kernels import gemm_operands, require_correct
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none, visible_gpus
 from fleetridge_agent.measurement_protocol import REPS, WARMUP
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host, node_name
-from fleetridge_agent.sweep.call_timer import Call, Pace, Workbench
+from fleetridge_agent.sweep.call_timer import Call, CallTimer, Pace
 from fleetridge_agent.sweep.device_sweep import open_device, run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import build_report
@@ -78,8 +78,8 @@ def _refusal(device: CudaDevice, gemm: Gemm) -> str | None:
     return None
 
 
-def _bench(device: CudaDevice) -> Workbench:
-    return Workbench(device, _FILL, _PACE, EvidenceLog(None), Watch(device.foreign_use))
+def _call_timer(device: CudaDevice) -> CallTimer:
+    return CallTimer(device, _FILL, _PACE, EvidenceLog(None), ForeignUseWatch(device.foreign_use))
 
 
 def _identity(device: CudaDevice) -> str:
@@ -123,7 +123,7 @@ def _silent_kernels_are_caught(device: CudaDevice) -> str:
         operands.poison()
         torch.cuda.synchronize()
         try:
-            require_right(operands, lambda stale=stale: stale.fill_(0))  # type: ignore[misc] # bound on purpose
+            require_correct(operands, lambda stale=stale: stale.fill_(0))  # type: ignore[misc] # bound on purpose
         except DeviceFaultError:
             caught.append(str(product))
             continue
@@ -144,7 +144,7 @@ def _memory_comes_back(device: CudaDevice) -> str:
     lost_mib = (free_bytes - device.free_bytes()) / _MIB
     if lost_mib > 64:  # noqa: PLR2004 # a handle or two of cuBLAS
         raise AssertionError(f"{lost_mib:.0f} MiB did not come back")
-    streams = measure_streams(_bench(device), int(free_bytes * 0.6) // _MIB * _MIB)
+    streams = measure_streams(_call_timer(device), int(free_bytes * 0.6) // _MIB * _MIB)
     device.release()
     return f"out of memory is told, {lost_mib:.0f} MiB kept; streams shrank to {streams.buffer_bytes / _GIB:.1f} GiB"
 
@@ -209,13 +209,13 @@ def _synced_ms(launch: Callable[[], object], calls: int = 100) -> float:
 
 def _cache_is_emptied(device: CudaDevice) -> str:
     """Weights that fit the cache must be read from memory: no rate above that of a long read."""
-    bench = _bench(device)
-    read_gbps = measure_streams(bench, 2 * _GIB).streams[0].point.derived_gbps
+    timer = _call_timer(device)
+    read_gbps = measure_streams(timer, 2 * _GIB).streams[0].point.derived_gbps
     rates = {}
     for k, n in ((4096, 4096), (4096, 28672)):
         gemm = Gemm(1, k, n, Product("bfloat16"))
         with device.gemm(gemm, _FILL) as launch:
-            rates[f"{k}x{n}"] = gemm.bytes / bench.measure(Call(launch, "check")).ms * 1e-6
+            rates[f"{k}x{n}"] = gemm.bytes / timer.measure(Call(launch, "check")).ms * 1e-6
     if max(rates.values()) > read_gbps * 1.02:
         raise AssertionError(f"weights come faster than memory reads ({read_gbps:.0f} GB/s): {rates}")
     return f"read {read_gbps:.0f} GB/s; one row of " + ", ".join(f"{size} {rate:.0f}" for size, rate in rates.items())

@@ -25,7 +25,7 @@ from fleetridge_agent.config import options, resolved
 from fleetridge_agent.config.setting_types import Setting, Source, add_all
 from fleetridge_agent.config.variables import unknown_variables
 from fleetridge_agent.errors import AgentError, CheckCode, ExitCode, UsageError
-from fleetridge_agent.log import LogFormat, configure, strays_logged
+from fleetridge_agent.log import LogFormat, configure, stray_output_logged
 from fleetridge_agent.stop import stopping_on_signals
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None, carry_out: Command | None = Non
     configure(sys.stderr, log_format=_early_log_format(arguments), environ=os.environ)
     failed: int = ExitCode.FAILED
     try:
-        with strays_logged():
+        with stray_output_logged():
             source = Source(_parser().parse_args(arguments), os.environ)
             command: str = source.options.command
             if command == _CHECK_COMMAND:

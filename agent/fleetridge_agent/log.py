@@ -54,7 +54,7 @@ def configure(stream: TextIO, *, log_format: LogFormat, environ: Mapping[str, st
 
 
 @contextmanager
-def strays_logged() -> Iterator[None]:
+def stray_output_logged() -> Iterator[None]:
     """
     Log what would go to stderr as it is: warnings and logs of libraries, and what broke where nobody could catch it.
 
@@ -93,6 +93,7 @@ class _Relay(logging.Handler):
     """Hands records of other loggers to wherever the agent's go."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Have every handler of the agent's log handle the record."""
         for handler in logging.getLogger(LOGGER).handlers:
             handler.handle(record)
 
@@ -105,6 +106,7 @@ class _Handler(logging.StreamHandler[TextIO]):
         self._progress = progress
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Clear the progress line, then write the record."""
         self._progress.clear()
         super().emit(record)
 
@@ -126,6 +128,7 @@ class _TextFormatter(logging.Formatter):
         self._with_colour = with_colour
 
     def format(self, record: logging.LogRecord) -> str:
+        """Level where it matters, message, and an indented traceback."""
         text = visible(record.getMessage())
         if record.levelno >= logging.WARNING:
             text = f"{self._level(record)}: {text}"
@@ -148,6 +151,7 @@ class _JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Time, level, message and, where there is one, `exception`."""
         entry = {
             "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetridge_agent.log import LOGGER, LogFormat, configure, strays_logged
+from fleetridge_agent.log import LOGGER, LogFormat, configure, stray_output_logged
 from fleetridge_agent.progress import ProgressLine
 
 log = logging.getLogger(f"{LOGGER}.test")
@@ -161,7 +161,7 @@ def entries(stream: io.StringIO) -> list[dict[str, str]]:
 def test_a_warning_of_a_library_is_a_line_like_any_other() -> None:
     stream = io.StringIO()
     configure(stream, log_format="json", environ={})
-    with strays_logged():
+    with stray_output_logged():
         warnings.simplefilter("always")
         warnings.warn("this is\nold", DeprecationWarning, stacklevel=1)
 
@@ -171,7 +171,7 @@ def test_a_warning_of_a_library_is_a_line_like_any_other() -> None:
 def test_a_library_that_logs_trouble_is_heard_and_one_that_chats_is_not() -> None:
     stream = io.StringIO()
     configure(stream, log_format="json", environ={})
-    with strays_logged():
+    with stray_output_logged():
         logging.getLogger("some.library").info("HTTP/1.1 200")
         logging.getLogger("some.library").warning("retrying")
 
@@ -181,7 +181,7 @@ def test_a_library_that_logs_trouble_is_heard_and_one_that_chats_is_not() -> Non
 def test_what_breaks_in_a_thread_is_a_line_with_its_traceback() -> None:
     stream = io.StringIO()
     configure(stream, log_format="json", environ={})
-    with strays_logged():
+    with stray_output_logged():
         thread = threading.Thread(target=lambda: int("gone wrong"))
         thread.start()
         thread.join()
@@ -196,7 +196,7 @@ def test_what_breaks_while_it_is_cleared_away_is_a_line_too() -> None:
 
     stream = io.StringIO()
     configure(stream, log_format="json", environ={})
-    with strays_logged():
+    with stray_output_logged():
         Stubborn()
 
     assert "will not go" in entries(stream)[0]["exception"]
@@ -204,7 +204,7 @@ def test_what_breaks_while_it_is_cleared_away_is_a_line_too() -> None:
 
 def test_strays_go_their_own_way_again_afterwards() -> None:
     before = (warnings.showwarning, threading.excepthook, sys.unraisablehook, list(logging.root.handlers))
-    with strays_logged():
+    with stray_output_logged():
         pass
 
     assert (warnings.showwarning, threading.excepthook, sys.unraisablehook, list(logging.root.handlers)) == before

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fleetridge.report import Evidence
-from fleetridge_agent.busy.idle_check import look
+from fleetridge_agent.busy.idle_check import check_idle
 from fleetridge_agent.errors import DeviceBusyError
 from fleetridge_agent.gpus.discovery import nvml_or_none
 from fleetridge_agent.gpus.targets import Target
@@ -23,7 +23,7 @@ from fleetridge_agent.lock import gpu_lock
 log = logging.getLogger(__name__)
 
 # Between two looks at gpus that were busy: jobs end on a scale of minutes, and each look takes some readings.
-_LOOK_S = 15.0
+_POLL_S = 15.0
 
 _MINUTE_S = 60
 
@@ -66,7 +66,7 @@ def refuse_if_busy(target: Target, *, force: bool, wait: Callable[[float], objec
         if nvml is None or target.gpu is None
         else nvml.find(uuid=target.gpu.uuid, pci_bus_id=target.gpu.pci_bus_id)
     )
-    seen = None if known is None else look(known, wait=wait)
+    seen = None if known is None else check_idle(known, wait=wait)
     if seen is None or seen.why is None:
         return False
     if not force:
@@ -107,7 +107,7 @@ def idle_first(
         if announced != len(left):
             log.info("waiting up to %.1f min for %s", (latest - now()) / _MINUTE_S, ", ".join(map(str, left)))
             announced = len(left)
-        if wait(min(_LOOK_S, max(latest - now(), 0.0))):
+        if wait(min(_POLL_S, max(latest - now(), 0.0))):
             return
     yield from left
 

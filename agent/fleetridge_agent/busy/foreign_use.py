@@ -104,13 +104,13 @@ class Occupancy:
         return ForeignUse(processes=1 if is_foreign else 0, bytes=grown_bytes if is_foreign else 0, signals=(MEMORY,))
 
 
-class Watch:
+class ForeignUseWatch:
     """
     Looks who uses the device, no more often than every 100 ms, between two pieces of work.
 
     Args:
         look: who else uses the device.
-        heed: raises a SweepError where the sweep was asked to end; asked before every piece of work.
+        check_stop: raises a SweepError where the sweep was asked to end; asked before every piece of work.
         is_forced: whether to go on in company, as the user asked.
         now: a clock that never runs backwards, in seconds.
     """
@@ -119,12 +119,12 @@ class Watch:
         self,
         look: Callable[[], ForeignUse],
         *,
-        heed: Callable[[], None] = lambda: None,
+        check_stop: Callable[[], None] = lambda: None,
         is_forced: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
-        self._heed = heed
+        self._heed = check_stop
         self._is_forced = is_forced
         self._now = now
         self._looked_at: float | None = None

@@ -41,7 +41,7 @@ class MemoryUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class IdleCheck:
     """
     What was seen of the use of a gpu.
 
@@ -56,7 +56,7 @@ class Look:
     signals: tuple[str, ...]
 
 
-def look(gpu: NvmlGpu, *, wait: Callable[[float], object] | None) -> Look:
+def check_idle(gpu: NvmlGpu, *, wait: Callable[[float], object] | None) -> IdleCheck:
     """
     Look who uses a gpu.
 
@@ -66,14 +66,14 @@ def look(gpu: NvmlGpu, *, wait: Callable[[float], object] | None) -> Look:
     """
     listed, why = processes(gpu), None
     signals: list[str] = []
-    for signal, why in _answers(gpu, listed, wait):
+    for signal, why in _signals(gpu, listed, wait):
         signals.append(signal)
         if why is not None:
             break
     if why is not None and not listed:
         # Somebody is there, and the list is empty: that of a container, which proves nothing.
-        return Look(why, None, tuple(signal for signal in signals if signal != PROCESSES))
-    return Look(why, None if listed is None else len(listed), tuple(signals))
+        return IdleCheck(why, None, tuple(signal for signal in signals if signal != PROCESSES))
+    return IdleCheck(why, None if listed is None else len(listed), tuple(signals))
 
 
 def readable_beside_processes(gpu: NvmlGpu) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def readable_beside_processes(gpu: NvmlGpu) -> tuple[str, ...]:
     return (*(() if memory_use(gpu) is None else (MEMORY,)), *((UTILIZATION,) if has_utilization else ()))
 
 
-def _answers(
+def _signals(
     gpu: NvmlGpu, listed: ProcessList | None, wait: Callable[[float], object] | None
 ) -> Iterator[tuple[str, str | None]]:
     """Signals that can be read, and who or what uses the gpu by each of them."""

@@ -64,7 +64,7 @@ def confirmed_by_past(now: GpuVerdict, past: GpuVerdict | None) -> GpuVerdict:
         now: from the sweep.
         past: the last verdict on the same gpu.
     """
-    if now.state != "degraded" or (past is not None and past.is_beyond):
+    if now.state != "degraded" or (past is not None and past.is_below_band):
         return now
     return _unconfirmed(now, "once")
 

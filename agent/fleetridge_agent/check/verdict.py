@@ -65,7 +65,7 @@ class RoofVerdict(_Kept):
         return None if self.median is None else self.value / self.median - 1
 
     @property
-    def standing(self) -> float:
+    def shown_deviation(self) -> float:
         """The deviation as it is shown, by which roofs and gpus are put in order; 0 without a band."""
         return round(self.deviation or 0.0, _SHOWN_DECIMALS)
 
@@ -94,7 +94,7 @@ class GpuVerdict(_Kept):
     def worst(self) -> RoofVerdict | None:
         """The roof furthest below its band's median, degraded ones before others; None where none has a band."""
         placed = [roof for roof in self.roofs if roof.deviation is not None]
-        return min(placed, key=lambda roof: (roof.state != "degraded", roof.standing), default=None)
+        return min(placed, key=lambda roof: (roof.state != "degraded", roof.shown_deviation), default=None)
 
     @property
     def identity(self) -> str:
@@ -102,7 +102,7 @@ class GpuVerdict(_Kept):
         return self.uuid or self.pci_bus_id or f"index {self.index}"
 
     @property
-    def is_beyond(self) -> bool:
+    def is_below_band(self) -> bool:
         """Whether a roof lay below its band, confirmed or not."""
         return any(roof.state == "degraded" for roof in self.roofs)
 
@@ -136,13 +136,13 @@ def verdict_line(verdicts: Sequence[GpuVerdict], *, trouble: str = "", old: time
     return line.removesuffix(": ")
 
 
-def say_state(emit: Callable[[str], None], verdicts: Sequence[GpuVerdict], *, trouble: str = "") -> State:
+def emit_verdict_line(emit: Callable[[str], None], verdicts: Sequence[GpuVerdict], *, trouble: str = "") -> State:
     """Write the one line of a check, as `verdict_line` has it; the state that it says."""
     emit(f"{verdict_line(verdicts, trouble=trouble)}\n")
     return worst_state(verdict.state for verdict in verdicts)
 
 
-def say_verdict(verdict: GpuVerdict) -> None:
+def log_verdict(verdict: GpuVerdict) -> None:
     """Put a verdict into the log, with every number that it rests on."""
     who = ", ".join(word for word in (verdict.device, verdict.uuid) if word) or "unnamed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
@@ -178,7 +178,7 @@ def _about(verdicts: Sequence[GpuVerdict]) -> Iterator[str]:
 
 
 def _deviation(verdict: GpuVerdict) -> float:
-    return 0.0 if verdict.worst is None else verdict.worst.standing
+    return 0.0 if verdict.worst is None else verdict.worst.shown_deviation
 
 
 def _short_name(verdict: GpuVerdict) -> str:

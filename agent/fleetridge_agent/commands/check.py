@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fleetridge_agent.check.last_verdict import read_last, still_holding, verdict_path
-from fleetridge_agent.check.verdict import State, say_state, say_verdict, verdict_line, worst_state
+from fleetridge_agent.check.verdict import State, emit_verdict_line, log_verdict, verdict_line, worst_state
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import options, resolved
 from fleetridge_agent.errors import AgentError, CheckCode, UsageError
@@ -36,12 +36,12 @@ def check(context: Context) -> CheckCode:
         raise
     except AgentError as error:
         log.error("%s", error)  # noqa: TRY400 # expected: the sentence says all
-        state = say_state(context.emit, (), trouble=error.reason)
+        state = emit_verdict_line(context.emit, (), trouble=error.reason)
     except KeyboardInterrupt:
-        state = say_state(context.emit, (), trouble="interrupted")
+        state = emit_verdict_line(context.emit, (), trouble="interrupted")
     except Exception as error:
         log.exception("something went wrong that nobody expected; please report it with these lines")
-        state = say_state(context.emit, (), trouble=f"crashed: {type(error).__name__}")
+        state = emit_verdict_line(context.emit, (), trouble=f"crashed: {type(error).__name__}")
     return _CODE[state]
 
 
@@ -53,7 +53,7 @@ def _from_last(context: Context) -> State:
     node = resolved.node_name_of(source)
     last = read_last(context.state_dir, node)
     if last is None:
-        return say_state(context.emit, (), trouble=_why_none(context.state_dir, node))
+        return emit_verdict_line(context.emit, (), trouble=_why_none(context.state_dir, node))
     moment = datetime.now(timezone.utc)
     verdicts = still_holding(
         last,
@@ -62,7 +62,7 @@ def _from_last(context: Context) -> State:
         chosen=resolved.chosen_gpus(source),
     )
     for verdict in verdicts:
-        say_verdict(verdict)
+        log_verdict(verdict)
     oldest = max((moment - verdict.judged_at for verdict in verdicts), default=None)
     context.emit(f"{verdict_line(verdicts, trouble=last.trouble or 'no such gpu', old=oldest)}\n")
     return worst_state(verdict.state for verdict in verdicts)

@@ -19,7 +19,7 @@ from fleetridge_agent.check.reference import (
     now,
 )
 from fleetridge_agent.check.rule import confirmed, verdict_on
-from fleetridge_agent.check.verdict import GpuVerdict, State, say_state, say_verdict
+from fleetridge_agent.check.verdict import GpuVerdict, State, emit_verdict_line, log_verdict
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import options, resolved
 from fleetridge_agent.deliver.dispatch import Outbox
@@ -71,7 +71,7 @@ def checked(context: Context) -> State:
     except NoDeviceError as error:
         outbox.add(refused(plan.assignment, error).report)
         _keep(context, plan, (), trouble=error.reason)
-        state = say_state(context.emit, (), trouble=error.reason)
+        state = emit_verdict_line(context.emit, (), trouble=error.reason)
     outbox.deliver_once()
     return state
 
@@ -148,7 +148,7 @@ def _state_of_node(context: Context, plan: _Plan, sweeps: _Sweeps) -> State:
     reference = _reference(context, plan)
     verdicts = tuple(_verdict(context, target, report, reference, sweeps) for target, report in sweeps.all())
     _keep(context, plan, verdicts)
-    return say_state(context.emit, verdicts)
+    return emit_verdict_line(context.emit, verdicts)
 
 
 def _reference(context: Context, plan: _Plan) -> Reference:
@@ -165,7 +165,7 @@ def _verdict(context: Context, target: Target, report: Report, reference: Refere
     if verdict.state == "degraded" and not context.stop.is_asked:
         log.warning("%s is below its band; measuring it once more before saying so", target)
         verdict = confirmed(verdict, _judged(sweeps.again(target), held))
-    say_verdict(verdict)
+    log_verdict(verdict)
     return verdict
 
 
@@ -179,7 +179,7 @@ def _baseline_made(context: Context, path: Path, sweeps: _Sweeps) -> State:
         save_baseline(path, baseline_of(reports, at=now(), node=resolved.node_of(context.source).name))
     except ValueError as error:
         log.error("no baseline is saved: %s", error)  # noqa: TRY400 # expected: the sentence says all
-        return say_state(context.emit, (), trouble="no baseline saved")
+        return emit_verdict_line(context.emit, (), trouble="no baseline saved")
     except OSError as error:
         raise UsageError(f"--save-baseline: cannot write {path}: {error.strerror}") from error
     log.info("wrote %s", path)

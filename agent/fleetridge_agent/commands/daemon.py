@@ -7,7 +7,7 @@ from functools import partial
 from fleetridge.module_command import module_command
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import options, resolved
-from fleetridge_agent.config.setting_types import typed_again
+from fleetridge_agent.config.setting_types import as_arguments
 from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
@@ -68,7 +68,7 @@ def _require_right_settings(context: Context) -> None:
 
 def _measure(context: Context, attempt: Attempt, limit_s: float) -> AttemptResult | None:
     skipped = () if attempt.gpus is None else (options.GPUS,)
-    words = typed_again(context.source, [setting for setting in _MEASURED if setting not in skipped])
+    words = as_arguments(context.source, [setting for setting in _MEASURED if setting not in skipped])
     if attempt.gpus is not None:
         words += (options.GPUS.option, *attempt.gpus)
     command = (*ROUND_PROCESS, attempt_text(attempt), *words)
@@ -76,5 +76,5 @@ def _measure(context: Context, attempt: Attempt, limit_s: float) -> AttemptResul
 
 
 def _flush(context: Context) -> None:
-    words = typed_again(context.source, _DELIVERED)
+    words = as_arguments(context.source, _DELIVERED)
     run_to_end((*_FLUSH_PROCESS, *words), context.stop, limit_s=_FLUSH_LIMIT_S)

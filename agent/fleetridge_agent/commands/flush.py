@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import resolved
-from fleetridge_agent.deliver.dispatch import dispatch, say_tally
+from fleetridge_agent.deliver.dispatch import dispatch, log_tally
 from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
@@ -19,4 +19,4 @@ def flush(context: Context) -> ExitCode:
     """
     server = resolved.server_of(context.source)
     with Client(server, wait=context.stop.wait) as client:
-        return say_tally(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))
+        return log_tally(dispatch(client.deliver, Spool(context.state_dir), is_stopped=lambda: context.stop.is_asked))

@@ -13,7 +13,7 @@ from fleetridge_agent.check.reference import bands_for, fleet_reference, now
 from fleetridge_agent.check.rule import PASSING_REASONS, confirmed_by_past, verdict_on
 from fleetridge_agent.commands.context import Context
 from fleetridge_agent.config import options, resolved
-from fleetridge_agent.deliver.dispatch import dispatch, say_tally, spooled
+from fleetridge_agent.deliver.dispatch import dispatch, log_tally, spooled
 from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
@@ -89,7 +89,7 @@ def measure_and_deliver(
             assignment.node.name or "",
             all_gpus=resolved.measures_all_gpus(context.source),
         )
-    return _code(combined([measured.code for measured in found]), say_tally(tally))
+    return _code(combined([measured.code for measured in found]), log_tally(tally))
 
 
 def _assignment(context: Context, kind: RunKind) -> Assignment:

@@ -15,9 +15,9 @@ from fleetridge_agent.config.setting_types import (
     one_of,
     per_cent,
     plain_text,
+    positive_duration,
     positive_number,
-    some,
-    some_time,
+    several,
     switch,
     whole_number,
 )
@@ -85,14 +85,14 @@ PROFILE = Setting(
 )
 DTYPE = Setting(
     "dtype",
-    some(one_of(*MEASURED_DTYPES)),
+    several(one_of(*MEASURED_DTYPES)),
     f"What to multiply, one or several of {', '.join(MEASURED_DTYPES)}. "
     "Without it bfloat16, or what the device has instead.",
     metavar="DTYPE",
     many=True,
 )
-SQUARE = Setting("square", some(_size), "Sizes of square products M=N=K.", metavar="N", many=True)
-M_SWEEP = Setting("m-sweep", some(_size), "Tokens M against the weight shapes of --model.", metavar="M", many=True)
+SQUARE = Setting("square", several(_size), "Sizes of square products M=N=K.", metavar="N", many=True)
+M_SWEEP = Setting("m-sweep", several(_size), "Tokens M against the weight shapes of --model.", metavar="M", many=True)
 MODEL = Setting("model", plain_text, "Whose weight shapes to multiply.", DEFAULT_MODEL, "NAME")
 TP = Setting("tp", _size, "Over how many gpus those weights are split.", "1", "N")
 BUFFER_MIB = Setting(
@@ -125,7 +125,7 @@ DEVICE = Setting("device", one_of(*_KINDS), "What to measure; a CPU only when as
 # Stands for every gpu.
 ALL_GPUS = "all"
 
-GPUS = Setting("gpus", some(plain_text), "Which gpus, by CUDA number or UUID, or all.", metavar="GPU", many=True)
+GPUS = Setting("gpus", several(plain_text), "Which gpus, by CUDA number or UUID, or all.", metavar="GPU", many=True)
 
 MEASURING: tuple[Setting[object], ...] = (
     DEVICE,
@@ -190,7 +190,7 @@ JITTER = Setting(
 ROUNDS: tuple[Setting[object], ...] = (EVERY, JITTER)
 
 # Four times what the longest sweep (`--profile full`) takes on a large gpu; slower gpus repeat less.
-LIMIT = Setting("limit", some_time, "Time that one gpu may take; then its process is ended.", "15m", "TIME")
+LIMIT = Setting("limit", positive_duration, "Time that one gpu may take; then its process is ended.", "15m", "TIME")
 ALL_AT_ONCE = Setting(
     "all-at-once",
     switch,

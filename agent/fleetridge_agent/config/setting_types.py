@@ -150,10 +150,11 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def some(read: Callable[[str], T], *, at_most: int = MANY) -> Callable[[str], tuple[T, ...]]:
+def several(read: Callable[[str], T], *, at_most: int = MANY) -> Callable[[str], tuple[T, ...]]:
     """Reader of one value or several, separated by spaces or commas."""
 
     def read_all(text: str) -> tuple[T, ...]:
+        """Every value; raises ValueError where there is none, or too many."""
         values = tuple(read(word) for word in words(text))
         if not values:
             raise ValueError("give at least one value")
@@ -168,6 +169,7 @@ def one_of(*choices: Word) -> Callable[[str], Word]:
     """Reader of one word out of a few."""
 
     def read(text: str) -> Word:
+        """The choice that is spelled exactly so; raises ValueError where none is."""
         for choice in choices:
             if choice == text:
                 return choice
@@ -180,6 +182,7 @@ def whole_number(*, at_least: int, at_most: int) -> Callable[[str], int]:
     """Reader of a whole number within bounds."""
 
     def read(text: str) -> int:
+        """The number; raises ValueError where it is none, or out of bounds."""
         try:
             value = int(text)
         except ValueError:
@@ -240,7 +243,7 @@ def duration(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def some_time(text: str) -> timedelta:
+def positive_duration(text: str) -> timedelta:
     """
     Reader of a length of time above zero.
 
@@ -285,7 +288,7 @@ def switch(text: str) -> bool:
     raise ValueError(f"{text!r} is neither yes nor no; give 1 or 0")
 
 
-def typed_again(source: Source, settings: Iterable[Setting[object]]) -> tuple[str, ...]:
+def as_arguments(source: Source, settings: Iterable[Setting[object]]) -> tuple[str, ...]:
     """Words that give another process the same options; what variables gave it has from them as well."""
     return tuple(word for setting in settings for word in _typed(source, setting))
 

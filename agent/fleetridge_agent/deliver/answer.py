@@ -81,9 +81,9 @@ class Decision:
         dead: id → what the server said of a report that it will never take.
         kept: ids that stay in the spool.
         split: whether the same reports may pass in smaller calls.
-        singly: whether one of the reports may be what the whole call failed by, so that the others pass without it.
-        again: whether another try a moment later may help.
-        heard: whether a fleetridge server took up the call, so that further calls make sense.
+        one_by_one: whether one of the reports may be what the whole call failed by, so that the others pass without it.
+        retry: whether another try a moment later may help.
+        server_responded: whether a fleetridge server took up the call, so that further calls make sense.
         reason: why some are kept, with the remedy; empty where none is.
     """
 
@@ -91,9 +91,9 @@ class Decision:
     dead: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     split: bool = False
-    singly: bool = False
-    again: bool = False
-    heard: bool = False
+    one_by_one: bool = False
+    retry: bool = False
+    server_responded: bool = False
     reason: str = ""
 
 
@@ -102,23 +102,25 @@ def decide(answer: Answer, report_ids: Sequence[str]) -> Decision:
     if answer.status == _OK:
         return _from_results(answer.body, report_ids)
     kept = frozenset(report_ids)
-    singly = answer.status in _LONE_STATUSES
+    one_by_one = answer.status in _LONE_STATUSES
     if answer.status == _TOO_LARGE:
         return _from_too_large(kept)
     if answer.status in _PASSING_STATUSES or answer.status in _SERVER_ERRORS:
         reason = f"the server answered {answer.status}; it may recover"
-        return Decision(kept=kept, again=True, singly=singly, reason=reason)
+        return Decision(kept=kept, retry=True, one_by_one=one_by_one, reason=reason)
     if answer.status in _REDIRECTS:
         return Decision(kept=kept, reason=_redirect_reason(answer))
     remedy = _REMEDY.get(answer.status, "nothing more is known; see the server's log")
-    return Decision(kept=kept, singly=singly, reason=f"the server answered {answer.status}: {remedy}")
+    return Decision(kept=kept, one_by_one=one_by_one, reason=f"the server answered {answer.status}: {remedy}")
 
 
 def _from_too_large(kept: frozenset[str]) -> Decision:
     if len(kept) > 1:
-        return Decision(kept=kept, split=True, heard=True, reason="the server takes fewer reports in one call")
+        return Decision(
+            kept=kept, split=True, server_responded=True, reason="the server takes fewer reports in one call"
+        )
     reason = "the server takes no report of this size; raise its limit or a proxy's"
-    return Decision(kept=kept, heard=True, reason=reason)
+    return Decision(kept=kept, server_responded=True, reason=reason)
 
 
 def _redirect_reason(answer: Answer) -> str:
@@ -130,7 +132,7 @@ def _from_results(body: bytes, report_ids: Sequence[str]) -> Decision:
     results = _results(body)
     if results is None:
         reason = "what answered is not a fleetridge server, or its answer was cut off; check --server and any proxy"
-        return Decision(kept=frozenset(report_ids), again=True, reason=reason)
+        return Decision(kept=frozenset(report_ids), retry=True, reason=reason)
     fates = {report_id: _fate(results.get(report_id, [])) for report_id in report_ids}
     too_new = frozenset(report_id for report_id in report_ids if _is_too_new(results.get(report_id, [])))
     fates |= dict.fromkeys(too_new, "keep")
@@ -140,8 +142,8 @@ def _from_results(body: bytes, report_ids: Sequence[str]) -> Decision:
         delivered=frozenset(report_id for report_id, fate in fates.items() if fate == "delivered"),
         dead={report_id: _problem(results[report_id][0]) for report_id, fate in fates.items() if fate == "dead_letter"},
         kept=kept,
-        again=uncertain > 0,
-        heard=True,
+        retry=uncertain > 0,
+        server_responded=True,
         reason="; ".join(_kept_reasons(len(too_new), uncertain, of=len(fates))),
     )
 

@@ -120,12 +120,12 @@ def dispatch(
             delivery = deliver(batch)
             delivered, dead = delivered + len(delivery.delivered), dead + len(delivery.dead)
             lost += _settle_all(spool, batch, delivery)
-            if not delivery.go_on or is_stopped():
+            if not delivery.server_available or is_stopped():
                 break
     return Tally(delivered, dead, lost, spool.count())
 
 
-def say_tally(tally: Tally) -> ExitCode:
+def log_tally(tally: Tally) -> ExitCode:
     """Log what became of the reports; what that alone would end the program with."""
     log.info("reports delivered: %d", tally.delivered)
     if tally.waiting:
@@ -167,7 +167,7 @@ def _settle(spool: Spool, report: Outgoing, delivery: Delivery) -> None:
     elif report.report_id in delivery.dead:
         problem = delivery.dead[report.report_id]
         log.error("the server will never take report %s: %s", report.report_id, problem)
-        spool.bury(report, problem)
+        spool.move_to_dead_letters(report, problem)
 
 
 def _batches(reports: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:

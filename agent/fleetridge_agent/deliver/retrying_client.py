@@ -51,14 +51,14 @@ class Delivery:
         dead: id → what the server said of it.
         kept: ids that are still to be delivered.
         reason: why, where some are kept.
-        go_on: whether the server is there and takes reports, so that further calls make sense.
+        server_available: whether the server is there and takes reports, so that further calls make sense.
     """
 
     delivered: frozenset[str] = frozenset()
     dead: dict[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     reason: str = ""
-    go_on: bool = True
+    server_available: bool = True
 
 
 @final
@@ -105,27 +105,27 @@ class Client:
         pending = [report for report in reports if report.report_id in decision.kept]
         if len(pending) > 1 and decision.split:
             return _merged(replace(done, kept=frozenset()), self._in_halves(pending))
-        if len(pending) > 1 and decision.singly:
+        if len(pending) > 1 and decision.one_by_one:
             return _merged(replace(done, kept=frozenset()), self._one_by_one(pending))
         return done
 
     def _in_halves(self, reports: Sequence[Outgoing]) -> Delivery:
         middle = len(reports) // 2
         first = self.deliver(reports[:middle])
-        if not first.go_on:
+        if not first.server_available:
             return _merged(first, _untried(reports[middle:], first.reason))
         return _merged(first, self.deliver(reports[middle:]))
 
     def _one_by_one(self, reports: Sequence[Outgoing]) -> Delivery:
         """Calls of one report each, so that one that the server stumbles over holds up no other."""
-        done, failures, is_heard = Delivery(), 0, False
+        done, failures, has_responded = Delivery(), 0, False
         for position, report in enumerate(reports, start=1):
             part, decision = self._with_tries([report], 1)
-            done, is_heard = _merged(done, part), is_heard or decision.heard
-            failures = 0 if decision.heard else failures + 1
-            if not decision.heard and (not decision.singly or failures == _MAX_LONE_FAILURES):
+            done, has_responded = _merged(done, part), has_responded or decision.server_responded
+            failures = 0 if decision.server_responded else failures + 1
+            if not decision.server_responded and (not decision.one_by_one or failures == _MAX_LONE_FAILURES):
                 return _merged(done, _untried(reports[position:], part.reason))
-        return replace(done, go_on=is_heard)
+        return replace(done, server_available=has_responded)
 
     def _with_tries(self, reports: Sequence[Outgoing], max_tries: int) -> tuple[Delivery, Decision]:
         """What was settled within a few tries, and the last decision."""
@@ -134,7 +134,7 @@ class Client:
             answer, decision = self._one_try(pending)
             done = _settled(done, decision)
             pending = [report for report in pending if report.report_id in decision.kept]
-            if not decision.again or tries == max_tries or self._stops_after(tries, answer, decision):
+            if not decision.retry or tries == max_tries or self._stops_after(tries, answer, decision):
                 break
         return done, decision
 
@@ -146,7 +146,7 @@ class Client:
             return None, Decision(kept=frozenset(ids), reason="the program ends before the server has answered")
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = f"{self._server.url} cannot be reached ({_cause(error)}); check --server and the network"
-            return None, Decision(kept=frozenset(ids), again=True, reason=reason)
+            return None, Decision(kept=frozenset(ids), retry=True, reason=reason)
         return answer, decide(answer, ids)
 
     def _stops_after(self, tries: int, answer: Answer | None, decision: Decision) -> bool:
@@ -169,12 +169,12 @@ def _settled(done: Delivery, decision: Decision) -> Delivery:
         dead={**done.dead, **decision.dead},
         kept=decision.kept,
         reason=decision.reason,
-        go_on=decision.heard,
+        server_available=decision.server_responded,
     )
 
 
 def _untried(reports: Sequence[Outgoing], reason: str) -> Delivery:
-    return Delivery(kept=frozenset(report.report_id for report in reports), reason=reason, go_on=False)
+    return Delivery(kept=frozenset(report.report_id for report in reports), reason=reason, server_available=False)
 
 
 def _merged(one: Delivery, other: Delivery) -> Delivery:
@@ -183,7 +183,7 @@ def _merged(one: Delivery, other: Delivery) -> Delivery:
         dead={**one.dead, **other.dead},
         kept=one.kept | other.kept,
         reason=other.reason or one.reason,
-        go_on=other.go_on,
+        server_available=other.server_available,
     )
 
 

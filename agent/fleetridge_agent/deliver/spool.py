@@ -137,7 +137,7 @@ class Spool:
                 "cannot remove %s (%s); it will be sent again, which does no harm", outgoing.path, error.strerror
             )
 
-    def bury(self, outgoing: Outgoing, problem: str) -> None:
+    def move_to_dead_letters(self, outgoing: Outgoing, problem: str) -> None:
         """Move a report that the server will never take to the dead letters, with what the server said of it."""
         try:
             letter = self._letter_of(outgoing.report_id)

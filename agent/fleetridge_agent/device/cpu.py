@@ -16,7 +16,7 @@ from fleetridge.report import Environment, Gpu
 from fleetridge_agent.busy.foreign_use import ForeignUse
 from fleetridge_agent.device.gemm_variants import Fill, Gemm
 from fleetridge_agent.device.interface import Copies, DeviceDescription, Launch, UnsupportedError
-from fleetridge_agent.device.kernels import device_errors, flush_launch, gemm_operands, require_right, stream_launches
+from fleetridge_agent.device.kernels import device_errors, flush_launch, gemm_operands, require_correct, stream_launches
 from fleetridge_agent.readings.host import Host, host_readings, node_name
 from fleetridge_agent.readings.optional_reading import model_of
 
@@ -109,7 +109,7 @@ class CpuDevice:
         self.require_supported(gemm)
         with device_errors():
             operands = gemm_operands(gemm, fill, _DEVICE)
-            return require_right(operands, operands.launch)
+            return require_correct(operands, operands.launch)
 
     @contextmanager
     def streams(self, buffer_bytes: int, fill: Fill) -> Iterator[Mapping[str, Launch]]:

@@ -21,7 +21,7 @@ from fleetridge_agent.device.kernels import (
     flush_launch,
     gemm_operands,
     link_launches,
-    require_right,
+    require_correct,
     stream_launches,
 )
 from fleetridge_agent.errors import NoDeviceError
@@ -137,7 +137,7 @@ class CudaDevice:
         self.require_supported(gemm)
         with device_errors(), _tf32(is_on=gemm.product.dtype == "tf32"):
             operands = gemm_operands(gemm, fill, self._device)
-            return require_right(operands, operands.launch)
+            return require_correct(operands, operands.launch)
 
     @contextmanager
     def streams(self, buffer_bytes: int, fill: Fill) -> Iterator[Mapping[str, Launch]]:

@@ -204,7 +204,7 @@ def _poison(dtype: torch.dtype) -> float:
     return torch.nan if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
-def require_right(operands: GemmOperands, launch: Multiply) -> float:
+def require_correct(operands: GemmOperands, launch: Multiply) -> float:
     """
     Multiply once over poisoned memory and check that every element was written and a tile is right.
 
@@ -254,7 +254,7 @@ def _is_written(product: torch.Tensor) -> bool:
 
 @contextmanager
 def device_errors() -> Iterator[None]:
-    """Raise torch's errors as those of `device.contract`; anything else that goes wrong is left as it is."""
+    """Raise torch's errors as those of `device.interface`; anything else that goes wrong is left as it is."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleetridge.module_command import module_command
 from fleetridge.terminal_text import shortened
-from fleetridge_agent.busy.idle_check import look
+from fleetridge_agent.busy.idle_check import check_idle
 from fleetridge_agent.errors import AgentError, NoDeviceError
 from fleetridge_agent.gpus.cuda_driver import cuda_gpus
 from fleetridge_agent.readings.nvml import NvmlError, NvmlGpu, open_nvml
@@ -229,7 +229,7 @@ def torch_facts() -> TorchFacts:
 
 def _card(card: NvmlGpu) -> CardFacts:
     slices = tuple(card.slices()) if card.is_split else ()
-    users = [use for gpu in (slices or (card,)) if (use := look(gpu, wait=None).why) is not None]
+    users = [use for gpu in (slices or (card,)) if (use := check_idle(gpu, wait=None).why) is not None]
     return CardFacts(
         index=card.index,
         uuid=card.uuid,

@@ -53,13 +53,13 @@ def roofline_block(report: Report, roofs: Achieved, given: GivenPeaks, *, width:
 def memory_block(report: Report, memory: MemoryRoofs, given: GivenPeaks, *, width: int) -> str:
     """Achieved and published beta, for a sweep that multiplied nothing."""
     peak = beta_peak_of(_device(report), given)
-    pairs = [_beta(memory), ("published beta", _said(peak, "GB/s")), *_bandwidth_efficiency(memory, peak)]
+    pairs = [_beta(memory), ("published beta", _peak_text(peak, "GB/s")), *_bandwidth_efficiency(memory, peak)]
     return key_values(pairs, title="Memory roof", width=width)
 
 
 def _achieved(report: Report, roofs: Achieved) -> Pairs:
     for pi in roofs.pis:
-        yield f"achieved pi{_regime(pi)}", f"{quantity(pi.value, 'TFLOP/s')}, {_shape(report, pi)}{_course(pi)}"
+        yield f"achieved pi{_regime(pi)}", f"{quantity(pi.value, 'TFLOP/s')}, {_shape(report, pi)}{_trend_text(pi)}"
         if pi.sm_clock_mhz:
             yield f"pi per GHz{_regime(pi)}", _per_ghz(pi)
     if roofs.best is not None:
@@ -75,8 +75,8 @@ def _achieved(report: Report, roofs: Achieved) -> Pairs:
 def _published(report: Report, roofs: Achieved, given: GivenPeaks) -> Pairs:
     pi_peak = pi_peak_of(_device(report), roofs.product.dtype, given)
     beta_peak = beta_peak_of(_device(report), given)
-    yield "published pi", _said(pi_peak, "TFLOP/s")
-    yield "published beta", _said(beta_peak, "GB/s")
+    yield "published pi", _peak_text(pi_peak, "TFLOP/s")
+    yield "published beta", _peak_text(beta_peak, "GB/s")
     ridge = ridge_of(pi_peak.value, beta_peak.value)
     if ridge is not None:
         yield "published ridge", quantity(ridge, INTENSITY)
@@ -95,7 +95,7 @@ def _device(report: Report) -> str:
     return "" if report.gpu is None else report.gpu.device or ""
 
 
-def _said(peak: ComparedPeak, unit: str) -> str:
+def _peak_text(peak: ComparedPeak, unit: str) -> str:
     return f"unknown: {peak.source}" if peak.value is None else f"{quantity(peak.value, unit)} ({peak.source})"
 
 
@@ -110,7 +110,7 @@ def _shape(report: Report, pi: Roof) -> str:
     return f"{'reference shape' if pi.kernel == REFERENCE_GEMM else 'fastest of the sweep'}{shape}"
 
 
-def _course(roof: Roof) -> str:
+def _trend_text(roof: Roof) -> str:
     """How a rate went while it was measured; nothing where it was steady."""
     unsettled = "; not settled within its time" if roof.converged is False else ""
     if roof.trend is None or abs(roof.trend) <= _STEADY:
@@ -130,7 +130,7 @@ def _beta(memory: MemoryRoofs) -> tuple[str, str]:
     beta = memory.beta
     others = ", ".join(f"{roof.kernel} {significant(roof.value)}" for roof in memory.others)
     beside = f" ({others})" if others else ""
-    return f"achieved beta{_regime(beta)}", f"{quantity(beta.value, 'GB/s')}, {beta.kernel}{beside}{_course(beta)}"
+    return f"achieved beta{_regime(beta)}", f"{quantity(beta.value, 'GB/s')}, {beta.kernel}{beside}{_trend_text(beta)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _PASSING_REASONS = frozenset({"busy", "already_running", "preempted", "cuda_not_
 _LOST_REASONS = frozenset({"nvml_unknown_error", "driver_library_mismatch"})
 
 # Between two looks whether the process has ended; a signal ends the pause at once.
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 # How long it may take to end after each signal. The first asks, and is answered within a second: the sweep breaks off,
 # its report is kept, and no call to a slow server is waited for. Only a worker that hangs needs more, as it is given
@@ -86,12 +86,12 @@ class AttemptResult:
     is_cut_short: bool = False
 
     @property
-    def worth_another_try(self) -> tuple[Unmeasured, ...]:
+    def retryable(self) -> tuple[Unmeasured, ...]:
         """What may be measured later in this round."""
         return tuple(one for one in self.unmeasured if one.is_passing)
 
     @property
-    def lost_by(self) -> str | None:
+    def lost_gpus_reason(self) -> str | None:
         """Reason for which this process cannot measure any more, None where it can."""
         return next((one.reason for one in self.unmeasured if one.reason in _LOST_REASONS), None)
 
@@ -159,7 +159,7 @@ def _started(command: Sequence[str], answer: IO[bytes]) -> subprocess.Popen[byte
 def _wait(process: subprocess.Popen[bytes], stop: Stop, limit_s: float) -> None:
     """Wait until the process has ended, the end is asked for, or its time is up."""
     latest = time.monotonic() + limit_s
-    while process.poll() is None and not stop.wait(_LOOK_S):
+    while process.poll() is None and not stop.wait(_POLL_S):
         if time.monotonic() > latest:
             log.error("process %d took longer than %.0f s and is ended", process.pid, limit_s)
             return

@@ -32,7 +32,7 @@ _CAP_S = 3600.0
 _MOST_DOUBLINGS = 6
 
 # Pauses are measured by a clock that sleeps when the host does, so none is longer than this.
-_LONGEST_NAP_S = 60.0
+_LONGEST_WAIT_S = 60.0
 
 _MINUTE_S, _HOUR_S = 60, 3600
 
@@ -93,10 +93,10 @@ class Loop:
             # Kept before the round, so that one that takes this process down with it is not begun again at once.
             due = next_due(due, self._now(), self._cadence)
             self._due_file.keep(due)
-            lost_by = self._round(due)
-            if lost_by is not None:
+            lost_gpus_reason = self._round(due)
+            if lost_gpus_reason is not None:
                 self._due_file.keep(self._now())
-                log.error("this process has lost its gpus (%s) and ends, so that it is started anew", lost_by)
+                log.error("this process has lost its gpus (%s) and ends, so that it is started anew", lost_gpus_reason)
                 return ExitCode.NO_DEVICE
             self._announce(due)
         return ExitCode.DONE
@@ -105,13 +105,13 @@ class Loop:
         """Measure, and later once more what could not be measured; the reason for which the gpus are lost, if any."""
         gpus: tuple[str, ...] | None = None
         for number in range(1, MAX_TRIES + 1):
-            is_last = number == MAX_TRIES or self._until(following) < 2 * self._cadence.retry_s
+            is_last = number == MAX_TRIES or self._seconds_until(following) < 2 * self._cadence.retry_s
             result = self._try(Attempt(gpus, withholds=number > 1 and not is_last), following)
             if result is None or self._stop.is_asked:
                 return None
-            if result.lost_by is not None:
-                return result.lost_by
-            missing = result.worth_another_try
+            if result.lost_gpus_reason is not None:
+                return result.lost_gpus_reason
+            missing = result.retryable
             named = tuple(one.gpu for one in missing if one.gpu is not None)
             # Where one has no name, or it was about the node, nothing narrower than this try will do.
             gpus = named if len(named) == len(missing) else gpus
@@ -120,7 +120,7 @@ class Loop:
         return None
 
     def _try(self, attempt: Attempt, following: Timestamp) -> AttemptResult | None:
-        result = self._tasks.measure(attempt, self._until(following))
+        result = self._tasks.measure(attempt, self._seconds_until(following))
         self._redelivery = redelivery(self._now(), share=self._share())
         if self._stop.is_asked and (result is None or result.is_cut_short):
             self._due_file.keep(self._now())
@@ -136,34 +136,34 @@ class Loop:
         if is_last:
             log.warning("not measured in %d tries: %s; the next round tries again", number, names)
             return True
-        log.info("not measured yet: %s; trying again in %s", names, _span(self._cadence.retry_s))
+        log.info("not measured yet: %s; trying again in %s", names, _duration_text(self._cadence.retry_s))
         return self._is_stopped_before(self._now().after(self._cadence.retry_s))
 
     def _is_stopped_before(self, timestamp: Timestamp) -> bool:
         """Wait until then, and deliver meanwhile; True as soon as the end is asked for."""
         while not self._stop.is_asked:
             self._deliver()
-            left_s = self._until(timestamp)
+            left_s = self._seconds_until(timestamp)
             if left_s <= 0:
                 return self._stop.is_asked
-            delivery_s = self._until(self._redelivery.due)
-            self._stop.wait(min(left_s, delivery_s if delivery_s > 0 else _LONGEST_NAP_S, _LONGEST_NAP_S))
+            delivery_s = self._seconds_until(self._redelivery.due)
+            self._stop.wait(min(left_s, delivery_s if delivery_s > 0 else _LONGEST_WAIT_S, _LONGEST_WAIT_S))
         return True
 
     def _deliver(self) -> None:
         """Deliver what waits in the spool, if it is time for another try."""
         before = self._tasks.waiting()
-        if not before or self._until(self._redelivery.due) > 0:
+        if not before or self._seconds_until(self._redelivery.due) > 0:
             return
         self._tasks.flush()
-        was_of_use = self._tasks.waiting() < before
-        self._redelivery = self._redelivery.after(self._now(), was_of_use=was_of_use, share=self._share())
+        has_delivered = self._tasks.waiting() < before
+        self._redelivery = self._redelivery.after(self._now(), has_delivered=has_delivered, share=self._share())
 
     def _announce(self, due: Timestamp) -> None:
         if not self._stop.is_asked:
-            log.info("the next round begins in %s", _span(self._until(due)))
+            log.info("the next round begins in %s", _duration_text(self._seconds_until(due)))
 
-    def _until(self, timestamp: Timestamp) -> float:
+    def _seconds_until(self, timestamp: Timestamp) -> float:
         return seconds_until(timestamp, self._now())
 
 
@@ -180,16 +180,16 @@ class Redelivery:
     due: Timestamp
     failures: int = 0
 
-    def after(self, now: Timestamp, *, was_of_use: bool, share: float) -> Redelivery:
+    def after(self, now: Timestamp, *, has_delivered: bool, share: float) -> Redelivery:
         """
         The try after one that ends now.
 
         Args:
             now: the present.
-            was_of_use: whether it delivered anything.
+            has_delivered: whether it delivered anything.
             share: random number between 0 and 1.
         """
-        return redelivery(now, failures=0 if was_of_use else self.failures + 1, share=share)
+        return redelivery(now, failures=0 if has_delivered else self.failures + 1, share=share)
 
 
 def redelivery(now: Timestamp, *, failures: int = 0, share: float) -> Redelivery:
@@ -198,7 +198,7 @@ def redelivery(now: Timestamp, *, failures: int = 0, share: float) -> Redelivery
     return Redelivery(now.after(pause_s), failures)
 
 
-def _span(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Length of time for people."""
     hours = max(0.0, seconds) / _HOUR_S
     return f"{hours:.1f} h" if hours >= 1 else f"{hours * _HOUR_S / _MINUTE_S:.0f} min"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.gemm_variants import Fill
 from fleetridge_agent.device.interface import Device, Launch
 from fleetridge_agent.measurement_protocol import (
@@ -89,7 +89,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class CallTimer:
     """
     A device with all that measuring on it needs.
 
@@ -105,7 +105,7 @@ class Workbench:
     fill: Fill
     pace: Pace
     log: EvidenceLog
-    watch: Watch
+    watch: ForeignUseWatch
 
     def measure(self, call: Call, *, call_ms: float | None = None) -> Timing:
         """Time one piece of work in a single row, after its warm-up unless its length is known from one."""

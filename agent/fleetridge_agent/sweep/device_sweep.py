@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 
 from fleetridge.report import Evidence, Sweep
 from fleetridge_agent.busy.admission import admitted
-from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.interface import Device, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.errors import AgentError, NoDeviceError, SweepError, UsageError
 from fleetridge_agent.gpus.discovery import chosen_gpu, nvml_or_none, visible_gpus
@@ -26,7 +26,7 @@ from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host
-from fleetridge_agent.sweep.call_timer import Workbench
+from fleetridge_agent.sweep.call_timer import CallTimer
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.plan import Step, SweepPlan, plan_sweep
 from fleetridge_agent.sweep.report import Assignment, Measured, build_report, code_of, refused
@@ -45,14 +45,14 @@ class Callbacks:
     What happens while a device is measured.
 
     Attributes:
-        on_progress: told of each step before it is taken.
-        heed: asked before every piece of work; a SweepError that it raises ends the sweep with that error's reason.
+        on_progress: told of each step before it is executed.
+        check_stop: called before every piece of work; a SweepError that it raises ends the sweep, with its reason.
         start: called when the device is open; returns once it may be measured, with the number of gpus that are
             measured at the same time, None where this one is alone.
     """
 
     on_progress: Callable[[Progress], None] = lambda _: None
-    heed: Callable[[], None] = lambda: None
+    check_stop: Callable[[], None] = lambda: None
     start: Callable[[], int | None] = lambda: None
 
 
@@ -93,7 +93,7 @@ def measure_admitted(
     device = (opener or open_device)(target.kind, target.which)
     gpus_at_once = callbacks.start()
     result = run_sweep(
-        device, assignment.options, callbacks.on_progress, heed=callbacks.heed, is_contended=is_contended
+        device, assignment.options, callbacks.on_progress, check_stop=callbacks.check_stop, is_contended=is_contended
     )
     for note in result.notes:
         log.warning("%s: %s", note.what, note.detail)
@@ -139,7 +139,7 @@ def run_sweep(
     options: SweepOptions,
     on_progress: Callable[[Progress], None] = lambda _: None,
     *,
-    heed: Callable[[], None] = lambda: None,
+    check_stop: Callable[[], None] = lambda: None,
     is_contended: bool = False,
 ) -> SweepResult:
     """
@@ -150,27 +150,27 @@ def run_sweep(
     Args:
         device: opened for measuring.
         options: of the sweep.
-        on_progress: told of each step before it is taken.
-        heed: asked before every piece of work; a SweepError that it raises ends the sweep with that error's reason.
+        on_progress: told of each step before it is executed.
+        check_stop: called before every piece of work; a SweepError that it raises ends the sweep, with its reason.
         is_contended: whether somebody used the device already before it was opened.
 
     Raises:
         UsageError: the options ask for a dtype, model or split that there is not.
     """
     plan = plan_sweep(options, device.description, free_bytes=device.free_bytes())
-    return _Sweep(device, options, plan, heed).result(on_progress, is_contended=is_contended)
+    return _Sweep(device, options, plan, check_stop).result(on_progress, is_contended=is_contended)
 
 
 class _Sweep:
     """One sweep under way."""
 
-    def __init__(self, device: Device, options: SweepOptions, plan: SweepPlan, heed: Callable[[], None]) -> None:
+    def __init__(self, device: Device, options: SweepOptions, plan: SweepPlan, check_stop: Callable[[], None]) -> None:
         self._device = device
         self._options = options
         self._plan = plan
         self._evidence = EvidenceLog(device.telemetry)
-        watch = Watch(device.foreign_use, heed=heed, is_forced=options.force)
-        self._executor = StepExecutor(Workbench(device, options.fill, plan.pace, self._evidence, watch))
+        watch = ForeignUseWatch(device.foreign_use, check_stop=check_stop, is_forced=options.force)
+        self._executor = StepExecutor(CallTimer(device, options.fill, plan.pace, self._evidence, watch))
 
     def result(self, on_progress: Callable[[Progress], None], *, is_contended: bool) -> SweepResult:
         """Take all steps, or as many as can be taken; what breaks is in the result, not raised."""
@@ -179,8 +179,8 @@ class _Sweep:
         # Whatever held on to operands is gone with the error that ended the sweep; whoever comes needs the memory.
         with suppress(SweepError):
             self._device.release()
-        taken = self._executor
-        points, roofs = taken.results.points_and_roofs(self._plan.shapes)
+        executor = self._executor
+        points, roofs = executor.results.points_and_roofs(self._plan.shapes)
         return SweepResult(
             measured_from=measured_from,
             # A clock that was set back meanwhile must not make the sweep end before it began.
@@ -189,16 +189,16 @@ class _Sweep:
             points=points,
             roofs=roofs,
             evidence=self._whole_evidence(is_contended=is_contended),
-            notes=tuple(taken.notes),
+            notes=tuple(executor.notes),
             failure=failure,
-            is_standard=taken.is_standard and self._options.is_standard,
+            is_standard=executor.is_standard and self._options.is_standard,
         )
 
     def _failure_of_all_steps(self, on_progress: Callable[[Progress], None]) -> Failure | None:
         try:
             for number, step in enumerate(self._plan.steps, start=1):
                 on_progress(Progress(number, len(self._plan.steps), str(step)))
-                self._take(step)
+                self._execute(step)
         except SweepError as error:
             return Failure(error.reason, str(error))
         except KeyboardInterrupt:
@@ -208,11 +208,11 @@ class _Sweep:
             return Failure("crashed", f"{type(error).__name__}: {error}")
         return None
 
-    def _take(self, step: Step) -> None:
+    def _execute(self, step: Step) -> None:
         try:
-            self._executor.take(step)
+            self._executor.execute(step)
         except (OutOfDeviceMemoryError, UnsupportedError) as error:
-            self._executor.leave_out(step, error)
+            self._executor.note_skipped(step, error)
         else:
             return
         # Only here, as the error holds on to the operands of its frames.

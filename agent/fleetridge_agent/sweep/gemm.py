@@ -26,7 +26,7 @@ from fleetridge_agent.measurement_protocol import (
     WARM_COPIES,
     WARM_REPLAYS,
 )
-from fleetridge_agent.sweep.call_timer import Call, Workbench
+from fleetridge_agent.sweep.call_timer import Call, CallTimer
 from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing, timing_of
 
 
@@ -38,23 +38,23 @@ class MeasuredGemm:
     blocks: BlockTiming
 
 
-def measure_shape(bench: Workbench, gemm: Gemm, label: str | None) -> GemmPoint | None:
+def measure_shape(timer: CallTimer, gemm: Gemm, label: str | None) -> GemmPoint | None:
     """
     Measure one shape, None where its calls are so short that they have to be replayed in batches.
 
     It says nothing of the regime: a large shape may run into the power limit where a small one does not.
     """
-    require_room(bench, gemm.bytes)
-    with bench.device.gemm(gemm, bench.fill) as launch:
+    require_memory(timer, gemm.bytes)
+    with timer.device.gemm(gemm, timer.fill) as launch:
         call = Call(launch, f"shapes {gemm.product}")
-        call_ms = bench.warmed_up_ms(call)
-        if bench.device.description.has_replay and call_ms < REPLAY_BELOW_MS:
+        call_ms = timer.warmed_up_ms(call)
+        if timer.device.description.has_replay and call_ms < REPLAY_BELOW_MS:
             return None
-        return gemm_point(gemm, bench.measure(call, call_ms=call_ms), label=label)
+        return gemm_point(gemm, timer.measure(call, call_ms=call_ms), label=label)
 
 
 def measure_in_blocks(
-    bench: Workbench, gemms: Sequence[Gemm], *, label: str, phase: str, looks: Sequence[int] | None = None
+    timer: CallTimer, gemms: Sequence[Gemm], *, label: str, phase: str, looks: Sequence[int] | None = None
 ) -> list[MeasuredGemm]:
     """
     Measure shapes in alternating blocks with rests, after checking that the device multiplies right.
@@ -64,21 +64,21 @@ def measure_in_blocks(
     Raises:
         DeviceFaultError: with reason `wrong_output`, when it does not.
     """
-    require_room(bench, sum(gemm.bytes for gemm in gemms))
+    require_memory(timer, sum(gemm.bytes for gemm in gemms))
     for gemm in gemms:
-        bench.device.check_output(gemm, bench.fill)
+        timer.device.check_output(gemm, timer.fill)
     with ExitStack() as operands:
-        calls = [Call(operands.enter_context(bench.device.gemm(gemm, bench.fill)), phase) for gemm in gemms]
-        timings = bench.measure_blocks(calls, looks=bench.pace.looks if looks is None else looks)
-    regime = bench.device.description.burst_regime
-    clock = bench.log.of(phase).sm_clock_mhz
+        calls = [Call(operands.enter_context(timer.device.gemm(gemm, timer.fill)), phase) for gemm in gemms]
+        timings = timer.measure_blocks(calls, looks=timer.pace.looks if looks is None else looks)
+    regime = timer.device.description.burst_regime
+    clock = timer.log.of(phase).sm_clock_mhz
     return [
         MeasuredGemm(gemm_point(gemm, blocks.whole, label=label, regime=regime, sm_clock_mhz=clock), blocks)
         for gemm, blocks in zip(gemms, timings, strict=True)
     ]
 
 
-def replayed(bench: Workbench, gemm: Gemm, rows: Sequence[int], label: str | None) -> Iterator[tuple[GemmPoint, ...]]:
+def replayed(timer: CallTimer, gemm: Gemm, rows: Sequence[int], label: str | None) -> Iterator[tuple[GemmPoint, ...]]:
     """
     Measure a product with several numbers of rows M, which share the operands of the largest.
 
@@ -86,34 +86,34 @@ def replayed(bench: Workbench, gemm: Gemm, rows: Sequence[int], label: str | Non
         For each number of rows the point with a cold cache, and the one with a warm cache where the operands were used
         by the call before.
     """
-    in_turn, allocations = _numbers(bench, gemm)
-    with bench.device.copies(gemm, bench.fill, in_turn * allocations) as copies:
+    in_turn, allocations = _numbers(timer, gemm)
+    with timer.device.copies(gemm, timer.fill, in_turn * allocations) as copies:
         for number in rows:
-            with bench.log.phase(_phase(gemm)):
-                points = _replayed_points(bench, copies, replace(gemm, m=number), label, (in_turn, allocations))
+            with timer.log.phase(_phase(gemm)):
+                points = _replayed_points(timer, copies, replace(gemm, m=number), label, (in_turn, allocations))
             yield points
 
 
-def timed_singly(bench: Workbench, gemm: Gemm, label: str | None) -> tuple[GemmPoint, ...]:
+def timed_singly(timer: CallTimer, gemm: Gemm, label: str | None) -> tuple[GemmPoint, ...]:
     """The same on a device whose calls need no launch: one call at a time, behind a flush and without."""
-    require_room(bench, gemm.bytes)
-    with bench.device.gemm(gemm, bench.fill) as launch:
+    require_memory(timer, gemm.bytes)
+    with timer.device.gemm(gemm, timer.fill) as launch:
         cold = Call(launch, _phase(gemm))
-        call_ms = bench.warmed_up_ms(cold)
+        call_ms = timer.warmed_up_ms(cold)
         return (
-            gemm_point(gemm, bench.measure(cold, call_ms=call_ms), label=label),
-            gemm_point(gemm, bench.measure(replace(cold, flushed=False), call_ms=call_ms), label=label, l2="warm"),
+            gemm_point(gemm, timer.measure(cold, call_ms=call_ms), label=label),
+            gemm_point(gemm, timer.measure(replace(cold, flushed=False), call_ms=call_ms), label=label, l2="warm"),
         )
 
 
-def require_room(bench: Workbench, needed_bytes: int) -> None:
+def require_memory(timer: CallTimer, needed_bytes: int) -> None:
     """
     See that operands of this size leave enough memory to others.
 
     Raises:
         OutOfDeviceMemoryError: they do not; the message says by how much.
     """
-    allowed_bytes = room_bytes(bench)
+    allowed_bytes = available_bytes(timer)
     if needed_bytes > allowed_bytes:
         raise OutOfDeviceMemoryError(
             f"needs {needed_bytes / GIB:.1f} GiB, and {allowed_bytes / GIB:.1f} GiB may be used (half of what is "
@@ -121,9 +121,9 @@ def require_room(bench: Workbench, needed_bytes: int) -> None:
         )
 
 
-def room_bytes(bench: Workbench) -> int:
+def available_bytes(timer: CallTimer) -> int:
     """Memory in bytes that operands may take: a share of what is free, as the rest is somebody else's."""
-    return int(bench.device.free_bytes() * MEMORY_SHARE)
+    return int(timer.device.free_bytes() * MEMORY_SHARE)
 
 
 def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
@@ -146,29 +146,29 @@ def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
     )
 
 
-def _numbers(bench: Workbench, gemm: Gemm) -> tuple[int, int]:
+def _numbers(timer: CallTimer, gemm: Gemm) -> tuple[int, int]:
     """Copies that together exceed the cache, and how many such allocations fit."""
-    wanted_bytes = CACHES_PER_ROTATION * bench.device.description.cache_bytes
+    wanted_bytes = CACHES_PER_ROTATION * timer.device.description.cache_bytes
     in_turn = max(1, math.ceil(wanted_bytes / gemm.bytes))
-    require_room(bench, in_turn * gemm.bytes)
-    is_held = gemm.bytes <= bench.device.description.cache_bytes
+    require_memory(timer, in_turn * gemm.bytes)
+    is_held = gemm.bytes <= timer.device.description.cache_bytes
     allocations = max(ALLOCATIONS, math.ceil(WARM_COPIES / in_turn)) if is_held else ALLOCATIONS
-    return in_turn, min(allocations, room_bytes(bench) // (in_turn * gemm.bytes))
+    return in_turn, min(allocations, available_bytes(timer) // (in_turn * gemm.bytes))
 
 
 def _replayed_points(
-    bench: Workbench, copies: Copies, gemm: Gemm, label: str | None, numbers: tuple[int, int]
+    timer: CallTimer, copies: Copies, gemm: Gemm, label: str | None, numbers: tuple[int, int]
 ) -> tuple[GemmPoint, ...]:
     in_turn, allocations = numbers
     calls = in_turn * math.ceil(REPLAY_CALLS / in_turn)
     cold = [
-        _per_call_ms(bench, copies, gemm, range(first, first + in_turn), calls, COLD_REPLAYS)
+        _per_call_ms(timer, copies, gemm, range(first, first + in_turn), calls, COLD_REPLAYS)
         for first in range(0, in_turn * allocations, in_turn)
     ]
     # Of operands so small that hundreds of copies take turns, a part of them stands for all.
     copies_there = in_turn * allocations
     warm = [
-        _per_call_ms(bench, copies, gemm, (number,), REPLAY_CALLS, WARM_REPLAYS)
+        _per_call_ms(timer, copies, gemm, (number,), REPLAY_CALLS, WARM_REPLAYS)
         for number in range(0, copies_there, max(1, copies_there // WARM_COPIES))
     ]
     return (
@@ -177,9 +177,9 @@ def _replayed_points(
     )
 
 
-def _per_call_ms(bench: Workbench, copies: Copies, gemm: Gemm, which: Sequence[int], calls: int, replays: int) -> float:
+def _per_call_ms(timer: CallTimer, copies: Copies, gemm: Gemm, which: Sequence[int], calls: int, replays: int) -> float:
     launch = copies.batch(gemm.m, which, calls)
-    return bench.quick_ms(Call(launch, _phase(gemm), flushed=False), replays).ms / calls
+    return timer.quick_ms(Call(launch, _phase(gemm), flushed=False), replays).ms / calls
 
 
 def _over_allocations(times_ms: Sequence[float], calls: int) -> Timing:

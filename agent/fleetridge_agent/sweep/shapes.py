@@ -24,8 +24,8 @@ from fleetridge_agent.measurement_protocol import (
     SEARCH_REST_S,
     DeviceKind,
 )
-from fleetridge_agent.sweep.call_timer import Call, Workbench
-from fleetridge_agent.sweep.gemm import MeasuredGemm, measure_in_blocks, require_room, room_bytes
+from fleetridge_agent.sweep.call_timer import Call, CallTimer
+from fleetridge_agent.sweep.gemm import MeasuredGemm, available_bytes, measure_in_blocks, require_memory
 
 # The tile of cuBLAS's large kernels on Ampere, Hopper and (per multiprocessor of a pair) Blackwell, in rows and
 # columns. The rows of tiles are even, so that tiles turned by a quarter fill the same waves.
@@ -102,20 +102,20 @@ def candidates(reference: Gemm, *, sm_count: int, seed: int) -> tuple[Gemm, ...]
     return tuple(order)
 
 
-def search(bench: Workbench, gemms: Sequence[Gemm]) -> MeasuredGemm:
+def search(timer: CallTimer, gemms: Sequence[Gemm]) -> MeasuredGemm:
     """
     Find the fastest of some shapes.
 
     The rough rates only choose who is measured again: the best of many noisy ones is too good to be true.
     """
     phase = f"search {gemms[0].product}"
-    require_room(bench, min(gemm.bytes for gemm in gemms))
-    fitting = [gemm for gemm in gemms if gemm.bytes <= room_bytes(bench)]
-    rough = [(_rough_rate(bench, gemm, phase), gemm) for gemm in fitting]
+    require_memory(timer, min(gemm.bytes for gemm in gemms))
+    fitting = [gemm for gemm in gemms if gemm.bytes <= available_bytes(timer)]
+    rough = [(_rough_rate(timer, gemm, phase), gemm) for gemm in fitting]
     rough.sort(key=lambda one: -one[0])
     finalists = [gemm for _, gemm in rough[:SEARCH_FINALISTS]]
     confirmed = measure_in_blocks(
-        bench, finalists, label="best", phase=f"best {gemms[0].product}", looks=bench.pace.looks[:1]
+        timer, finalists, label="best", phase=f"best {gemms[0].product}", looks=timer.pace.looks[:1]
     )
     return max(confirmed, key=lambda one: one.point.derived_tflops)
 
@@ -131,10 +131,10 @@ def _cpu_size(cores: int) -> int:
     return _CPU_STEP * max(1, round(_CPU_STEPS_OF_TWO_CORES * math.pow(cores / 2, 1 / 3)))
 
 
-def _rough_rate(bench: Workbench, gemm: Gemm, phase: str) -> float:
-    bench.device.rest(SEARCH_REST_S)
-    with bench.device.gemm(gemm, bench.fill) as launch, bench.log.phase(phase):
-        ms = bench.quick_ms(Call(launch, phase), min(SEARCH_REPS, bench.pace.reps)).ms
+def _rough_rate(timer: CallTimer, gemm: Gemm, phase: str) -> float:
+    timer.device.rest(SEARCH_REST_S)
+    with timer.device.gemm(gemm, timer.fill) as launch, timer.log.phase(phase):
+        ms = timer.quick_ms(Call(launch, phase), min(SEARCH_REPS, timer.pace.reps)).ms
     return _work(gemm) / ms
 
 

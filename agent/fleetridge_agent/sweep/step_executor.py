@@ -11,7 +11,7 @@ from fleetridge.report import GemmPoint
 from fleetridge_agent.device.gemm_variants import Gemm, Product
 from fleetridge_agent.device.interface import OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.measurement_protocol import CANARY_BLOCKS, CANARY_GAP, REST_S
-from fleetridge_agent.sweep.call_timer import Workbench
+from fleetridge_agent.sweep.call_timer import CallTimer
 from fleetridge_agent.sweep.gemm import MeasuredGemm, measure_in_blocks, measure_shape, replayed, timed_singly
 from fleetridge_agent.sweep.plan import (
     CanaryStep,
@@ -45,7 +45,7 @@ class StepExecutor:
         is_unstable: what the canary said, None until then.
     """
 
-    bench: Workbench
+    timer: CallTimer
     results: Results = field(default_factory=Results)
     notes: list[Note] = field(default_factory=list)
     buffer_bytes: int | None = None
@@ -53,7 +53,7 @@ class StepExecutor:
     is_unstable: bool | None = None
     _given_up: set[Product] = field(default_factory=set)
 
-    def take(self, step: Step) -> None:
+    def execute(self, step: Step) -> None:
         """
         Take one step.
 
@@ -66,13 +66,13 @@ class StepExecutor:
         elif isinstance(step, StreamStep):
             self._streams(step)
         elif isinstance(step, LinkStep):
-            self.results.add_streams(measure_links(self.bench))
+            self.results.add_streams(measure_links(self.timer))
         elif isinstance(step, CanaryStep):
             self._canary(step)
         elif self._product_of(step) in self._given_up:
             return
         elif isinstance(step, SearchStep):
-            self.results.bests[self._product_of(step)] = search(self.bench, step.gemms)
+            self.results.bests[self._product_of(step)] = search(self.timer, step.gemms)
         elif isinstance(step, SustainedStep):
             self._sustained(step)
         elif isinstance(step, ShapeStep):
@@ -80,7 +80,7 @@ class StepExecutor:
         else:
             self._decode(step)
 
-    def leave_out(self, step: Step, error: OutOfDeviceMemoryError | UnsupportedError) -> None:
+    def note_skipped(self, step: Step, error: OutOfDeviceMemoryError | UnsupportedError) -> None:
         """Note that a step could not be taken, and take no other with the same product where there is none."""
         self.notes.append(Note(str(step), error.reason, str(error)))
         if isinstance(error, UnsupportedError) and isinstance(step, ReferenceStep):
@@ -93,21 +93,21 @@ class StepExecutor:
         return (step.shapes[0] if isinstance(step, DecodeStep) else step).gemm.product
 
     def _reference(self, step: ReferenceStep) -> None:
-        measured = self._measured_reference(step.gemm, self.bench.pace.looks)
+        measured = self._measured_reference(step.gemm, self.timer.pace.looks)
         self.results.references[step.gemm.product] = measured
         self._note_blocks(str(step), measured)
 
     def _measured_reference(self, gemm: Gemm, looks: Sequence[int]) -> MeasuredGemm:
         phase = f"reference {gemm.product}"
-        return measure_in_blocks(self.bench, [gemm], label="reference", phase=phase, looks=looks)[0]
+        return measure_in_blocks(self.timer, [gemm], label="reference", phase=phase, looks=looks)[0]
 
     def _sustained(self, step: SustainedStep) -> None:
-        measured = measure_sustained(self.bench, step.gemm, label="reference", phase=str(step))
+        measured = measure_sustained(self.timer, step.gemm, label="reference", phase=str(step))
         self.results.sustained[step.gemm.product] = measured
         self._note_blocks(str(step), measured)
 
     def _streams(self, step: StreamStep) -> None:
-        measured = measure_streams(self.bench, step.buffer_bytes)
+        measured = measure_streams(self.timer, step.buffer_bytes)
         self.results.add_streams(measured.streams)
         self.buffer_bytes = measured.buffer_bytes
         if measured.buffer_bytes != step.standard_bytes:
@@ -120,30 +120,30 @@ class StepExecutor:
                 self.notes += notes_on(what, stream.point.derived_gbps, "GB/s", stream.blocks)
 
     def _shape(self, step: ShapeStep) -> None:
-        self.bench.device.rest(REST_S)
-        point = measure_shape(self.bench, step.gemm, step.label)
+        self.timer.device.rest(REST_S)
+        point = measure_shape(self.timer, step.gemm, step.label)
         if point is None:
-            (self.results.shapes[step],) = replayed(self.bench, step.gemm, [step.gemm.m], step.label)
+            (self.results.shapes[step],) = replayed(self.timer, step.gemm, [step.gemm.m], step.label)
         else:
             self.results.shapes[step] = (point,)
 
     def _decode(self, step: DecodeStep) -> None:
-        able = [shape for shape in step.shapes if self._is_able(shape)]
-        if not self.bench.device.description.has_replay:
-            for shape in able:
-                self.results.shapes[shape] = timed_singly(self.bench, shape.gemm, shape.label)
-        elif able:
-            largest = max((shape.gemm for shape in able), key=lambda gemm: gemm.m)
-            points = replayed(self.bench, largest, [shape.gemm.m for shape in able], able[0].label)
-            for shape, of_shape in zip(able, points, strict=True):
+        supported = [shape for shape in step.shapes if self._is_supported(shape)]
+        if not self.timer.device.description.has_replay:
+            for shape in supported:
+                self.results.shapes[shape] = timed_singly(self.timer, shape.gemm, shape.label)
+        elif supported:
+            largest = max((shape.gemm for shape in supported), key=lambda gemm: gemm.m)
+            points = replayed(self.timer, largest, [shape.gemm.m for shape in supported], supported[0].label)
+            for shape, of_shape in zip(supported, points, strict=True):
                 self.results.shapes[shape] = of_shape
 
-    def _is_able(self, shape: ShapeStep) -> bool:
+    def _is_supported(self, shape: ShapeStep) -> bool:
         """Whether the device can multiply so few rows; noted where it cannot."""
         try:
-            self.bench.device.require_supported(shape.gemm)
+            self.timer.device.require_supported(shape.gemm)
         except UnsupportedError as error:
-            self.leave_out(shape, error)
+            self.note_skipped(shape, error)
             return False
         return True
 
@@ -167,7 +167,7 @@ class StepExecutor:
             before,
             lambda looks: self._measured_reference(gemm, looks),
             lambda measured: measured.point.derived_tflops,
-            looks=self.bench.pace.looks,
+            looks=self.timer.pace.looks,
             what=f"reference {gemm.product}",
         )
 
@@ -175,9 +175,9 @@ class StepExecutor:
         buffer_bytes = before.point.bytes
         return remeasured(
             before,
-            lambda looks: measure_read(self.bench, buffer_bytes, looks=looks),
+            lambda looks: measure_read(self.timer, buffer_bytes, looks=looks),
             lambda measured: measured.point.derived_gbps,
-            looks=self.bench.pace.looks,
+            looks=self.timer.pace.looks,
             what="stream read",
         )
 

@@ -19,7 +19,7 @@ from fleetridge_agent.measurement_protocol import (
     LINK_MS,
     STREAM_BLOCKS,
 )
-from fleetridge_agent.sweep.call_timer import Call, Workbench
+from fleetridge_agent.sweep.call_timer import Call, CallTimer
 from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing, calls_that_fit
 
 # Buffers that one call reads or writes: read a; write a; copy b = a; add c = a + b; triad a = b + s·c
@@ -62,35 +62,35 @@ class MeasuredStreams:
     streams: tuple[MeasuredStream, ...]
 
 
-def measure_streams(bench: Workbench, buffer_bytes: int) -> MeasuredStreams:
+def measure_streams(timer: CallTimer, buffer_bytes: int) -> MeasuredStreams:
     """
     Measure every kernel, with smaller buffers than asked for if those do not fit.
 
     Raises:
         OutOfDeviceMemoryError: not even buffers of a few times the cache fit.
     """
-    smallest_bytes = _FEWEST_CACHES_PER_BUFFER * (bench.device.description.cache_bytes or _UNKNOWN_CACHE_BYTES)
+    smallest_bytes = _FEWEST_CACHES_PER_BUFFER * (timer.device.description.cache_bytes or _UNKNOWN_CACHE_BYTES)
     while buffer_bytes // 2 >= smallest_bytes:
         try:
-            return MeasuredStreams(buffer_bytes, _measured_streams(bench, buffer_bytes))
+            return MeasuredStreams(buffer_bytes, _measured_streams(timer, buffer_bytes))
         except OutOfDeviceMemoryError:
             buffer_bytes //= 2
         # Only here, as the error holds on to the buffers of its frames.
-        bench.device.release()
-    return MeasuredStreams(buffer_bytes, _measured_streams(bench, buffer_bytes))
+        timer.device.release()
+    return MeasuredStreams(buffer_bytes, _measured_streams(timer, buffer_bytes))
 
 
-def measure_read(bench: Workbench, buffer_bytes: int, *, looks: Sequence[int]) -> MeasuredStream:
+def measure_read(timer: CallTimer, buffer_bytes: int, *, looks: Sequence[int]) -> MeasuredStream:
     """Measure the judged kernel alone, over three buffers of so many bytes; as a rate in GB/s."""
-    with bench.device.streams(buffer_bytes, bench.fill) as launches:
-        (read,) = _in_blocks(bench, {READ_STREAM: launches[READ_STREAM]}, buffer_bytes, looks)
+    with timer.device.streams(buffer_bytes, timer.fill) as launches:
+        (read,) = _in_blocks(timer, {READ_STREAM: launches[READ_STREAM]}, buffer_bytes, looks)
     return read
 
 
-def measure_links(bench: Workbench) -> tuple[MeasuredStream, ...]:
+def measure_links(timer: CallTimer) -> tuple[MeasuredStream, ...]:
     """Measure pinned copies over the link to the host, each direction for a fifth of a second."""
-    with bench.device.links(LINK_BUFFER_BYTES) as launches:
-        return tuple(_measured_link(bench, launches[kernel], kernel) for kernel in _DIRECTIONS)
+    with timer.device.links(LINK_BUFFER_BYTES) as launches:
+        return tuple(_measured_link(timer, launches[kernel], kernel) for kernel in _DIRECTIONS)
 
 
 def standard_bytes(description: DeviceDescription) -> int:
@@ -111,40 +111,40 @@ def affordable_bytes(free_bytes: int) -> int:
     return max(1, int(free_bytes * _SHARE_OF_FREE) // MIB) * MIB
 
 
-def _measured_streams(bench: Workbench, buffer_bytes: int) -> tuple[MeasuredStream, ...]:
-    with bench.device.streams(buffer_bytes, bench.fill) as launches:
+def _measured_streams(timer: CallTimer, buffer_bytes: int) -> tuple[MeasuredStream, ...]:
+    with timer.device.streams(buffer_bytes, timer.fill) as launches:
         judged = {READ_STREAM: launches[READ_STREAM]}
         others = {kernel: launches[kernel] for kernel in STREAM_BUFFERS if kernel != READ_STREAM}
         return (
-            *_in_blocks(bench, judged, buffer_bytes, bench.pace.looks),
-            *_in_blocks(bench, others, buffer_bytes, (STREAM_BLOCKS,)),
+            *_in_blocks(timer, judged, buffer_bytes, timer.pace.looks),
+            *_in_blocks(timer, others, buffer_bytes, (STREAM_BLOCKS,)),
         )
 
 
 def _in_blocks(
-    bench: Workbench, launches: dict[str, Launch], buffer_bytes: int, looks: Sequence[int]
+    timer: CallTimer, launches: dict[str, Launch], buffer_bytes: int, looks: Sequence[int]
 ) -> tuple[MeasuredStream, ...]:
     # Without a flush: each pass leaves nothing of itself in the cache, and a flush that wrote would be paid for by it.
     calls = [Call(launch, f"stream {kernel}", flushed=False) for kernel, launch in launches.items()]
-    timings = bench.measure_blocks(calls, looks=looks)
+    timings = timer.measure_blocks(calls, looks=looks)
     return tuple(
         MeasuredStream(
-            _point(bench, kernel, STREAM_BUFFERS[kernel] * buffer_bytes, blocks.whole, phase=call.phase), blocks
+            _point(timer, kernel, STREAM_BUFFERS[kernel] * buffer_bytes, blocks.whole, phase=call.phase), blocks
         )
         for kernel, call, blocks in zip(launches, calls, timings, strict=True)
     )
 
 
-def _measured_link(bench: Workbench, launch: Launch, kernel: str) -> MeasuredStream:
+def _measured_link(timer: CallTimer, launch: Launch, kernel: str) -> MeasuredStream:
     call = Call(launch, f"link {kernel}", flushed=False)
-    call_ms = bench.quick_ms(call, 1).ms
+    call_ms = timer.quick_ms(call, 1).ms
     calls = calls_that_fit(call_ms, budget_ms=LINK_MS, at_least=_FEWEST_LINK_CALLS, at_most=_MOST_LINK_CALLS)
-    timing = bench.repeated(call, calls, call_ms)
-    return MeasuredStream(_point(bench, kernel, LINK_BUFFER_BYTES, timing, phase=call.phase, level="pcie"), None)
+    timing = timer.repeated(call, calls, call_ms)
+    return MeasuredStream(_point(timer, kernel, LINK_BUFFER_BYTES, timing, phase=call.phase, level="pcie"), None)
 
 
 def _point(
-    bench: Workbench, kernel: str, moved_bytes: int, timing: Timing, *, phase: str, level: Level = "device"
+    timer: CallTimer, kernel: str, moved_bytes: int, timing: Timing, *, phase: str, level: Level = "device"
 ) -> StreamPoint:
     return StreamPoint(
         kind="stream",
@@ -155,7 +155,7 @@ def _point(
         ms=timing.ms,
         spread=timing.spread,
         reps=timing.reps,
-        regime=bench.device.description.burst_regime,
+        regime=timer.device.description.burst_regime,
         l2="cold",
-        sm_clock_mhz=bench.log.of(phase).sm_clock_mhz,
+        sm_clock_mhz=timer.log.of(phase).sm_clock_mhz,
     )

@@ -14,8 +14,8 @@ from fleetridge_agent.measurement_protocol import (
     SUSTAINED_S,
     T_OF_SUSTAINED,
 )
-from fleetridge_agent.sweep.call_timer import Call, Workbench
-from fleetridge_agent.sweep.gemm import MeasuredGemm, gemm_point, require_room
+from fleetridge_agent.sweep.call_timer import Call, CallTimer
+from fleetridge_agent.sweep.gemm import MeasuredGemm, gemm_point, require_memory
 from fleetridge_agent.sweep.timing_statistics import BlockTiming, Interval, Timing
 
 _S_IN_MS = 1000.0
@@ -35,23 +35,23 @@ class _Second:
         return self.ms / self.calls
 
 
-def measure_sustained(bench: Workbench, gemm: Gemm, *, label: str, phase: str) -> MeasuredGemm:
+def measure_sustained(timer: CallTimer, gemm: Gemm, *, label: str, phase: str) -> MeasuredGemm:
     """
     Measure a product under unbroken load.
 
     The seconds after the ramp are followed until the rate no longer falls, and the last of them count: a gpu that
     drops after a while is given with what it dropped to, and its first second is kept to show the fall.
     """
-    require_room(bench, gemm.bytes)
-    with bench.device.gemm(gemm, bench.fill) as launch:
+    require_memory(timer, gemm.bytes)
+    with timer.device.gemm(gemm, timer.fill) as launch:
         call = Call(launch, phase)
-        call_ms = bench.warmed_up_ms(call)
-        with bench.unbroken(call, call_ms) as windows:
+        call_ms = timer.warmed_up_ms(call)
+        with timer.unbroken(call, call_ms) as windows:
             _work_for(windows, SUSTAINED_RAMP_S * _S_IN_MS)
-            with bench.log.phase(phase):
+            with timer.log.phase(phase):
                 seconds = _followed(windows)
     timing = _timing(seconds)
-    readings = bench.log.of(phase)
+    readings = timer.log.of(phase)
     point = gemm_point(
         gemm,
         timing.whole,

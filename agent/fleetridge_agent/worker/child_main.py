@@ -19,12 +19,22 @@ from contextlib import suppress
 
 from fleetridge_agent.busy.admission import refuse_if_busy
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
-from fleetridge_agent.log import LOGGER, strays_logged
+from fleetridge_agent.log import LOGGER, stray_output_logged
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.stop import Stop, stopping_on_signals
 from fleetridge_agent.sweep.device_sweep import Callbacks, Opener, measure_admitted
 from fleetridge_agent.sweep.report import Measured, refused
-from fleetridge_agent.worker.messages import Finished, Go, Job, Misused, Ready, Remark, StepStarted, job_of, line_of
+from fleetridge_agent.worker.messages import (
+    Finished,
+    Go,
+    Job,
+    Ready,
+    Remark,
+    StepStarted,
+    UsageRejected,
+    job_of,
+    line_of,
+)
 
 # prctl(2), PR_SET_PDEATHSIG of linux/prctl.h.
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -34,7 +44,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _CHUNK_BYTES = 65536
 
 # Between two looks whether the end was asked for, while nothing is said.
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
@@ -50,36 +60,36 @@ class Parent:
     """
 
     def __init__(self) -> None:
-        self._told = os.dup(_STDOUT)
+        self._output_fd = os.dup(_STDOUT)
         os.dup2(_STDERR, _STDOUT)
-        self._heard = b""
+        self._received = b""
 
-    def hear(self, heed: Callable[[], None] = lambda: None) -> bytes:
+    def read_line(self, check_stop: Callable[[], None] = lambda: None) -> bytes:
         """
         The next line that the parent says.
 
         Args:
-            heed: asked again and again meanwhile; what it raises ends the waiting.
+            check_stop: asked again and again meanwhile; what it raises ends the waiting.
 
         Raises:
             EOFError: it will say no more.
         """
-        while b"\n" not in self._heard:
-            heed()
-            if not select.select([_STDIN], [], [], _LOOK_S)[0]:
+        while b"\n" not in self._received:
+            check_stop()
+            if not select.select([_STDIN], [], [], _POLL_S)[0]:
                 continue
             chunk = os.read(_STDIN, _CHUNK_BYTES)
             if not chunk:
                 raise EOFError
-            self._heard += chunk
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
         return line
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Say a line; one to which nobody listens any more is lost."""
         with suppress(BrokenPipeError):
             while line:
-                line = line[os.write(self._told, line) :]
+                line = line[os.write(self._output_fd, line) :]
 
 
 class RemarkHandler(logging.Handler):
@@ -91,7 +101,7 @@ class RemarkHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record, a traceback included."""
-        self._parent.tell(line_of(Remark(level=record.levelno, text=self.format(record))))
+        self._parent.send(line_of(Remark(level=record.levelno, text=self.format(record))))
 
 
 def _import_torch() -> None:
@@ -111,7 +121,7 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
     die_with_parent()
     prepare()
     parent = Parent()
-    job = job_of(parent.hear())
+    job = job_of(parent.read_line())
     if os.getppid() != job.parent:
         # It died before the kernel knew that we are to die with it.
         return ExitCode.FAILED
@@ -119,13 +129,13 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
     logger.handlers, logger.propagate = [RemarkHandler(parent)], False
     logger.setLevel(logging.INFO)
     # Until here a signal ends this process at once; from here on the gpu is ours, and is left in order.
-    with strays_logged(), stopping_on_signals() as stop:
+    with stray_output_logged(), stopping_on_signals() as stop:
         try:
             measured = _measured(job, parent, stop, opener)
         except UsageError as error:
-            parent.tell(line_of(Misused(text=str(error))))
+            parent.send(line_of(UsageRejected(text=str(error))))
             return error.exit_code
-    parent.tell(line_of(Finished(code=measured.code, report=measured.report)))
+    parent.send(line_of(Finished(code=measured.code, report=measured.report)))
     return measured.code
 
 
@@ -133,17 +143,17 @@ def _measured(job: Job, parent: Parent, stop: Stop, opener: Opener | None) -> Me
     def start() -> int | None:
         if not job.is_together:
             return None
-        parent.tell(line_of(Ready()))
-        return Go.model_validate_json(parent.hear(stop.check)).gpus_at_once
+        parent.send(line_of(Ready()))
+        return Go.model_validate_json(parent.read_line(stop.check)).gpus_at_once
 
-    def tell(progress: Progress) -> None:
-        parent.tell(line_of(StepStarted(progress=progress)))
+    def on_progress(progress: Progress) -> None:
+        parent.send(line_of(StepStarted(progress=progress)))
 
     target, assignment = job.target, job.assignment
     try:
         # Once more, as starting up took seconds in which somebody may have come.
         is_contended = job.is_contended or refuse_if_busy(target, force=assignment.options.force)
-        callbacks = Callbacks(on_progress=tell, heed=stop.check, start=start)
+        callbacks = Callbacks(on_progress=on_progress, check_stop=stop.check, start=start)
         return measure_admitted(target, assignment, callbacks, is_contended=is_contended, opener=opener)
     except UsageError:
         raise

@@ -27,7 +27,7 @@ from fleetridge_agent.worker.process_handle import PROGRAM, Worker, started
 log = logging.getLogger(__name__)
 
 # Between two looks at clocks and signals, while nobody says anything.
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 # Until a worker is ready: importing torch takes seconds, a minute from a cold network drive. One that takes longer does
 # not hold up the others.
@@ -99,9 +99,9 @@ class Launcher:
             return refused(assignment, error, target, is_together=is_together)
 
     def _attended(self, workers: Sequence[Worker]) -> Iterator[Worker]:
-        return attend(workers, self._tell, lambda: self.stop.is_asked)
+        return attend(workers, self._report_progress, lambda: self.stop.is_asked)
 
-    def _tell(self, worker: Worker, step: StepStarted) -> None:
+    def _report_progress(self, worker: Worker, step: StepStarted) -> None:
         self.on_progress(worker.job.target, step.progress)
 
 
@@ -123,15 +123,15 @@ def attend(
     while left:
         _await_any(left)
         for worker in left:
-            worker.keep_time()
+            worker.enforce_time_limit()
             if is_stopped():
                 worker.end("preempted")
             # After the look whether it has ended, so that nothing is missed of what it said before.
-            _heard(worker, on_step, is_alone=len(workers) == 1)
+            _handle_messages(worker, on_step, is_alone=len(workers) == 1)
         over = [worker for worker in left if worker.is_over]
         yield from over
         left = [worker for worker in left if worker not in over]
-        barrier.look_at(left)
+        barrier.open_if_ready(left)
 
 
 class _Barrier:
@@ -141,16 +141,16 @@ class _Barrier:
         self._late_at_s = time.monotonic() + _READY_S
         self._is_open = False
 
-    def look_at(self, workers: Sequence[Worker]) -> None:
+    def open_if_ready(self, workers: Sequence[Worker]) -> None:
         """Open the barrier if everybody is there."""
         waiting = [worker for worker in workers if worker.job.is_together and worker.why is None]
         if self._is_open or not waiting:
             return
         if time.monotonic() >= self._late_at_s:
             for worker in waiting:
-                if not worker.pipes.said.is_ready:
+                if not worker.pipes.output.is_ready:
                     worker.end("timed_out")
-        elif all(worker.pipes.said.is_ready for worker in waiting):
+        elif all(worker.pipes.output.is_ready for worker in waiting):
             self._is_open = True
             for worker in waiting:
                 worker.go(len(waiting))
@@ -159,10 +159,10 @@ class _Barrier:
 def _await_any(workers: Sequence[Worker]) -> None:
     readers = [stream for worker in workers for stream in worker.pipes.readers]
     writers = [stream for worker in workers for stream in worker.pipes.writers]
-    select.select(readers, writers, [], _LOOK_S)
+    select.select(readers, writers, [], _POLL_S)
 
 
-def _heard(worker: Worker, on_step: Callable[[Worker, StepStarted], None], *, is_alone: bool) -> None:
+def _handle_messages(worker: Worker, on_step: Callable[[Worker, StepStarted], None], *, is_alone: bool) -> None:
     prefix = "" if is_alone else f"{worker.job.target}: "
     for message in worker.pipes.exchange():
         if isinstance(message, StepStarted):

@@ -75,7 +75,7 @@ class Ready(_Message):
     kind: Literal["ready"] = "ready"
 
 
-class Misused(_Message):
+class UsageRejected(_Message):
     """The options cannot be carried out on this device."""
 
     kind: Literal["misused"] = "misused"
@@ -90,10 +90,10 @@ class Finished(_Message):
     report: Report
 
 
-Message = Annotated[StepStarted | Remark | Ready | Misused | Finished, Field(discriminator="kind")]
+Message = Annotated[StepStarted | Remark | Ready | UsageRejected | Finished, Field(discriminator="kind")]
 
 
-_MESSAGE: TypeAdapter[StepStarted | Remark | Ready | Misused | Finished] = TypeAdapter(Message)
+_MESSAGE: TypeAdapter[StepStarted | Remark | Ready | UsageRejected | Finished] = TypeAdapter(Message)
 
 
 def line_of(message: _Message) -> bytes:
@@ -105,7 +105,7 @@ def line_of(message: _Message) -> bytes:
     return message.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-def message_of(line: bytes) -> StepStarted | Remark | Ready | Misused | Finished:
+def message_of(line: bytes) -> StepStarted | Remark | Ready | UsageRejected | Finished:
     """
     A message as it was said.
 

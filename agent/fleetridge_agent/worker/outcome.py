@@ -27,15 +27,15 @@ def measured_by(worker: Worker, *, limit_s: float) -> Measured:
     Raises:
         UsageError: the options cannot be carried out on this device.
     """
-    said, job = worker.pipes.said, worker.job
-    if said.misused is not None:
-        raise UsageError(said.misused.text)
-    if said.finished is None:
+    output, job = worker.pipes.output, worker.job
+    if output.usage_rejected is not None:
+        raise UsageError(output.usage_rejected.text)
+    if output.finished is None:
         return _without_report(worker, limit_s=limit_s)
-    strange = _strangeness(said.finished.report, job)
-    if strange is not None:
-        return _refused(job, SweepError(f"its process handed in a report {strange}; see to the versions installed"))
-    handed_in = _named(said.finished, job)
+    mismatch = _mismatch(output.finished.report, job)
+    if mismatch is not None:
+        return _refused(job, SweepError(f"its process handed in a report {mismatch}; see to the versions installed"))
+    handed_in = _named(output.finished, job)
     if worker.why == "timed_out" and handed_in.report.reason == "preempted":
         return _timed_out(handed_in, job, limit_s=limit_s)
     return handed_in
@@ -53,13 +53,13 @@ def _without_report(worker: Worker, *, limit_s: float) -> Measured:
 
 
 def _crash(worker: Worker) -> SweepError:
-    said = worker.pipes.said
+    output = worker.pipes.output
     seen = [_how(worker.exit_code)]
-    if said.last_words:
-        seen.append(f"its last words: {said.last_words}")
-    if said.nonsense is not None:
-        seen.append(f"what it said is no report: {said.nonsense}")
-    reason = "out_of_memory" if _OUT_OF_MEMORY in said.last_words.casefold() else "crashed"
+    if output.last_stderr_line:
+        seen.append(f"its last words: {output.last_stderr_line}")
+    if output.invalid_line is not None:
+        seen.append(f"what it said is no report: {output.invalid_line}")
+    reason = "out_of_memory" if _OUT_OF_MEMORY in output.last_stderr_line.casefold() else "crashed"
     return SweepError(f"the process that measured it {'; '.join(seen)}", reason=reason)
 
 
@@ -86,7 +86,7 @@ def _too_long(job: Job, *, limit_s: float, exit_code: int | None) -> str:
     return f"it took longer than {limit_s:g} s and was ended; see whether the gpu hangs{raised}{left_behind}"
 
 
-def _strangeness(report: Report, job: Job) -> str | None:
+def _mismatch(report: Report, job: Job) -> str | None:
     """What shows that a report is not the one that was asked for, as the end of a sentence."""
     run, gpu = job.assignment.run, job.target.gpu
     if report.run.run_id != run.run_id:

@@ -1,4 +1,4 @@
-"""The parent's handle on a worker process: its start, its pipes, its time limit and its end. `child_main` runs in it."""
+"""The handle on a worker process: its start, its pipes, its time limit and its end. `child_main` runs in it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fleetridge_agent.worker.messages import (
     Finished,
     Go,
     Job,
-    Misused,
     Ready,
     Remark,
     StepStarted,
+    UsageRejected,
     job_json,
     line_of,
     message_of,
@@ -93,7 +93,7 @@ class Worker:
         self._limit_at_s = time.monotonic() + self._limit_s
         self.pipes.send(line_of(Go(gpus_at_once=gpus_at_once)))
 
-    def keep_time(self) -> None:
+    def enforce_time_limit(self) -> None:
         """Find out whether it has ended; ask for the end, or insist on it, when it is time to."""
         if self.exit_code is None and self._has_ended():
             # Before its number is given to somebody else: nothing that it started may outlive it.
@@ -101,7 +101,7 @@ class Worker:
             self.exit_code = self._process.wait()
         now = time.monotonic()
         # Whoever waits for the others has not spent that time.
-        is_waiting = self.pipes.said.is_ready and not self._has_word
+        is_waiting = self.pipes.output.is_ready and not self._has_word
         if now >= self._limit_at_s and not is_waiting:
             self.end("timed_out")
         if self._kill_at_s is not None and now >= self._kill_at_s:
@@ -178,15 +178,15 @@ class WorkerOutput:
     What a worker has said so far that decides what becomes of it.
 
     Attributes:
-        nonsense: what was no message, None where there was nothing like that.
-        last_words: the last sentence that it left on stderr.
+        invalid_line: what was no message, None where there was nothing like that.
+        last_stderr_line: the last sentence that it left on stderr.
     """
 
     is_ready: bool = False
     finished: Finished | None = None
-    misused: Misused | None = None
-    nonsense: str | None = None
-    last_words: str = ""
+    usage_rejected: UsageRejected | None = None
+    invalid_line: str | None = None
+    last_stderr_line: str = ""
 
 
 class Pipes:
@@ -194,11 +194,11 @@ class Pipes:
     Sends lines to a worker, and takes its messages as they come.
 
     Attributes:
-        said: kept up to date.
+        output: kept up to date.
     """
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
-        self.said = WorkerOutput()
+        self.output = WorkerOutput()
         self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
         for stream in (stdin, stdout, stderr):
             os.set_blocking(stream.fileno(), False)
@@ -223,13 +223,13 @@ class Pipes:
     def exchange(self) -> Iterator[StepStarted | Remark]:
         """Send and take all that can be without waiting; what it said that is for people."""
         self._send()
-        self._left_on_stderr = (self._left_on_stderr + self._taken(self._stderr))[-_KEPT_BYTES:]
-        self.said.last_words = last_words(self._left_on_stderr.decode(errors="replace"))
-        *lines, self._line = (self._line + self._taken(self._stdout)).split(b"\n")
+        self._left_on_stderr = (self._left_on_stderr + self._read_available(self._stderr))[-_KEPT_BYTES:]
+        self.output.last_stderr_line = last_stderr_line(self._left_on_stderr.decode(errors="replace"))
+        *lines, self._line = (self._line + self._read_available(self._stdout)).split(b"\n")
         if len(self._line) > _LONGEST_LINE_BYTES:
-            self._line = self._doubted(self._line)
+            self._line = self._keep_invalid(self._line)
         for line in lines:
-            yield from self._understood(line)
+            yield from self._parsed(line)
 
     def close(self) -> None:
         """Close the pipes."""
@@ -243,7 +243,7 @@ class Pipes:
                 self._unsent = self._unsent[self._stdin.write(self._unsent) or 0 :]
 
     @staticmethod
-    def _taken(stream: IO[bytes]) -> bytes:
+    def _read_available(stream: IO[bytes]) -> bytes:
         taken = b""
         for _ in range(0 if stream.closed else _CHUNKS):
             chunk: bytes | None = stream.read(_CHUNK_BYTES)
@@ -254,29 +254,29 @@ class Pipes:
             taken += chunk
         return taken
 
-    def _understood(self, line: bytes) -> Iterator[StepStarted | Remark]:
+    def _parsed(self, line: bytes) -> Iterator[StepStarted | Remark]:
         try:
             message = message_of(line)
         except ValueError:
-            self._doubted(line)
+            self._keep_invalid(line)
             return
         if isinstance(message, StepStarted | Remark):
             yield message
         elif isinstance(message, Ready):
-            self.said.is_ready = True
-        elif isinstance(message, Misused):
-            self.said.misused = message
+            self.output.is_ready = True
+        elif isinstance(message, UsageRejected):
+            self.output.usage_rejected = message
         else:
-            self.said.finished = message
+            self.output.finished = message
 
-    def _doubted(self, line: bytes) -> bytes:
+    def _keep_invalid(self, line: bytes) -> bytes:
         """Keep a sample of the first thing that is no message; what is left of it to keep."""
-        if self.said.nonsense is None:
-            self.said.nonsense = line[:_SHOWN_BYTES].decode(errors="replace")
+        if self.output.invalid_line is None:
+            self.output.invalid_line = line[:_SHOWN_BYTES].decode(errors="replace")
         return b""
 
 
-def last_words(text: str) -> str:
+def last_stderr_line(text: str) -> str:
     """The last sentence of what a process left on stderr, be it a traceback or a dump; empty where it left none."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(_NOT_SAID)]
     return lines[-1] if lines else ""

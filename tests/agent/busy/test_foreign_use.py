@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fleetridge_agent.busy.foreign_use import ForeignUse, GpuUse, Occupancy, ProcessList, Watch
+from fleetridge_agent.busy.foreign_use import ForeignUse, ForeignUseWatch, GpuUse, Occupancy, ProcessList
 from fleetridge_agent.errors import SweepError
 
 
@@ -109,7 +109,7 @@ def test_somebody_who_arrives_ends_the_sweep() -> None:
     """With the word that another program reads in the report."""
     seen = iter([_NOBODY, _SOMEBODY])
     clock = _Clock()
-    watch = Watch(lambda: next(seen), now=clock)
+    watch = ForeignUseWatch(lambda: next(seen), now=clock)
     watch.check()
     clock.now = 0.1
 
@@ -128,7 +128,7 @@ def test_nobody_is_looked_for_more_often_than_every_100_ms() -> None:
         looks.append(clock.now)
         return _NOBODY
 
-    watch = Watch(look, now=clock)
+    watch = ForeignUseWatch(look, now=clock)
     for step in range(100):
         clock.now = step * 0.01
         watch.check()
@@ -140,12 +140,12 @@ def test_nobody_is_looked_for_more_often_than_every_100_ms() -> None:
 
 def test_where_nobody_can_be_seen_nothing_ends() -> None:
     """Unknown is not contended."""
-    Watch(ForeignUse).check()
+    ForeignUseWatch(ForeignUse).check()
 
 
 def test_in_forced_company_nobody_is_looked_for() -> None:
     """The user said so."""
-    Watch(lambda: _SOMEBODY, is_forced=True).check()
+    ForeignUseWatch(lambda: _SOMEBODY, is_forced=True).check()
 
 
 def test_whoever_asks_for_the_end_is_heeded_before_every_piece_of_work() -> None:
@@ -155,4 +155,4 @@ def test_whoever_asks_for_the_end_is_heeded_before_every_piece_of_work() -> None
         raise SweepError("ended by SIGTERM", reason="preempted")
 
     with pytest.raises(SweepError, match="SIGTERM"):
-        Watch(lambda: _NOBODY, heed=asked, is_forced=True).check()
+        ForeignUseWatch(lambda: _NOBODY, check_stop=asked, is_forced=True).check()

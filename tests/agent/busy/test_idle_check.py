@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetridge_agent.busy.idle_check import idle_bytes, look, memory_use, readable_beside_processes
+from fleetridge_agent.busy.idle_check import check_idle, idle_bytes, memory_use, readable_beside_processes
 from fleetridge_agent.readings.nvml import NvmlGpu, open_nvml
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
@@ -33,7 +33,7 @@ def _utilized(*percent: int) -> Any:
 
 
 def _why(gpu: NvmlGpu) -> str | None:
-    return look(gpu, wait=lambda _: None).why
+    return check_idle(gpu, wait=lambda _: None).why
 
 
 def test_a_gpu_that_nobody_uses_is_idle() -> None:
@@ -80,12 +80,12 @@ def test_one_busy_look_is_another_tools_reading() -> None:
 
 def test_a_person_does_not_wait_for_the_utilization() -> None:
     """Whoever measures by hand has looked."""
-    assert look(_gpu(UtilizationRates=_utilized(97, 97, 97)), wait=None).why is None
+    assert check_idle(_gpu(UtilizationRates=_utilized(97, 97, 97)), wait=None).why is None
 
 
 def test_every_look_at_the_utilization_is_a_tenth_of_a_second_after_the_last() -> None:
     waits: list[float] = []
-    look(_gpu(), wait=waits.append)
+    check_idle(_gpu(), wait=waits.append)
 
     assert waits == [0.1] * 20
 
@@ -98,22 +98,24 @@ def test_a_reading_that_is_missing_accuses_nobody(reading: str) -> None:
 
 def test_what_could_be_seen_is_said() -> None:
     """An empty answer of a container that hides everything is not the same as an idle gpu."""
-    seen = look(_gpu(ComputeRunningProcesses=StubNvmlError(), UtilizationRates=StubNvmlError()), wait=lambda _: None)
+    seen = check_idle(
+        _gpu(ComputeRunningProcesses=StubNvmlError(), UtilizationRates=StubNvmlError()), wait=lambda _: None
+    )
 
-    assert look(_gpu(), wait=lambda _: None).signals == ("processes", "memory", "utilization")
+    assert check_idle(_gpu(), wait=lambda _: None).signals == ("processes", "memory", "utilization")
     assert (seen.why, seen.processes, seen.signals) == (None, None, ("memory",))
 
 
 def test_an_empty_list_on_a_gpu_that_somebody_uses_counts_nobody() -> None:
     """It is that of a container, from which the processes of others cannot be seen."""
-    seen = look(_gpu(MemoryInfo=SimpleNamespace(used=61 * 1024**3, total=_TOTAL)), wait=lambda _: None)
+    seen = check_idle(_gpu(MemoryInfo=SimpleNamespace(used=61 * 1024**3, total=_TOTAL)), wait=lambda _: None)
 
     assert (seen.processes, seen.signals) == (None, ("memory",))
 
 
 def test_a_slice_which_has_no_utilization_is_not_watched_for_two_seconds() -> None:
     waits: list[float] = []
-    look(_gpu(UtilizationRates=StubNvmlError()), wait=waits.append)
+    check_idle(_gpu(UtilizationRates=StubNvmlError()), wait=waits.append)
 
     assert not waits
 

@@ -7,11 +7,13 @@ import argparse
 import pytest
 
 from fleetridge_agent.config import options, setting_types
-from fleetridge_agent.config.setting_types import Setting, Source, add_all, typed_again
+from fleetridge_agent.config.setting_types import Setting, Source, add_all, as_arguments
 from fleetridge_agent.errors import UsageError
 
 REPS = Setting("reps", setting_types.whole_number(at_least=1, at_most=1000), "Timed calls.", default="25")
-SQUARE = Setting("square", setting_types.some(setting_types.whole_number(at_least=1, at_most=100)), "Sizes.", many=True)
+SQUARE = Setting(
+    "square", setting_types.several(setting_types.whole_number(at_least=1, at_most=100)), "Sizes.", many=True
+)
 LABEL = Setting("label", setting_types.words, "Label.", repeats=True)
 PLAIN = Setting("allow-plain-http", setting_types.switch, "Allow.", default="no", is_switch=True)
 NODE = Setting("node", setting_types.plain_text, "Name.", also=("NODE_NAME",))
@@ -140,9 +142,9 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
 
 
 def test_a_limit_leaves_some_time() -> None:
-    assert setting_types.some_time("1s").total_seconds() == 1
+    assert setting_types.positive_duration("1s").total_seconds() == 1
     with pytest.raises(ValueError, match="above zero"):
-        setting_types.some_time("0s")
+        setting_types.positive_duration("0s")
 
 
 SETTINGS: tuple[Setting[object], ...] = (*options.DELIVERING, *options.NAMING, *options.MEASURING, *options.COMMON)
@@ -168,9 +170,9 @@ def parsed(*words: str) -> argparse.Namespace:
 def test_another_process_reads_the_same_options(words: tuple[str, ...]) -> None:
     first = parsed(*words)
 
-    assert parsed(*typed_again(Source(first, {}), SETTINGS)) == first
+    assert parsed(*as_arguments(Source(first, {}), SETTINGS)) == first
 
 
 def test_what_a_variable_gave_is_left_to_the_variable() -> None:
     """A process inherits it; on a command line everybody could read it."""
-    assert typed_again(Source(parsed(), {"FLEETRIDGE_SERVER": "https://f.example"}), SETTINGS) == ()
+    assert as_arguments(Source(parsed(), {"FLEETRIDGE_SERVER": "https://f.example"}), SETTINGS) == ()

@@ -26,7 +26,7 @@ def test_a_report_that_the_server_has_is_delivered(outcome: str) -> None:
 
     assert decision.delivered == {ONE}
     assert not decision.kept
-    assert not decision.again
+    assert not decision.retry
 
 
 @pytest.mark.parametrize("outcome", ["conflict", "rejected"])
@@ -54,7 +54,7 @@ def test_a_report_of_which_nothing_was_said_is_kept_and_tried_again() -> None:
 
     assert decision.delivered == {ONE}
     assert decision.kept == {TWO}
-    assert decision.again
+    assert decision.retry
 
 
 def test_ids_that_were_never_posted_change_nothing() -> None:
@@ -97,8 +97,8 @@ def test_a_success_that_is_not_in_our_shape_keeps_everything(body: bytes) -> Non
     decision = decide(Answer(200, body), [ONE, TWO])
 
     assert decision.kept == {ONE, TWO}
-    assert decision.again
-    assert not decision.heard
+    assert decision.retry
+    assert not decision.server_responded
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_passing_trouble_is_worth_another_try(status: int) -> None:
     decision = decide(Answer(status), [ONE, TWO])
 
     assert decision.kept == {ONE, TWO}
-    assert decision.again
+    assert decision.retry
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_any_other_answer_keeps_the_reports_for_a_later_run(status: int) -> None
 
     assert decision.kept == {ONE, TWO}
     assert not decision.dead
-    assert not decision.again
+    assert not decision.retry
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_redirect_is_not_followed_and_its_target_is_named(status: int) -> None
     decision = decide(Answer(status, location="https://other.example/\x1b[31mreports"), [ONE])
 
     assert decision.kept == {ONE}
-    assert not decision.again
+    assert not decision.retry
     assert r"https://other.example/\x1b[31mreports" in decision.reason
 
 
@@ -167,7 +167,7 @@ def test_too_large_a_report_is_kept_as_it_cannot_be_split() -> None:
 
     assert not decision.split
     assert decision.kept == {ONE}
-    assert not decision.again
+    assert not decision.retry
 
 
 def test_what_the_server_says_of_a_report_is_made_safe_to_print() -> None:
@@ -216,8 +216,8 @@ def test_a_report_that_is_too_new_for_the_server_waits_for_its_upgrade() -> None
 
     assert decision.kept == {ONE}
     assert not decision.dead
-    assert not decision.again
-    assert decision.heard
+    assert not decision.retry
+    assert decision.server_responded
     assert "upgrade" in decision.reason
 
 
@@ -232,7 +232,7 @@ def test_a_report_with_any_other_fault_is_a_dead_letter(errors: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "singly"), [(400, True), (403, True), (422, True), (500, True), (401, False), (503, False)]
+    ("status", "one_by_one"), [(400, True), (403, True), (422, True), (500, True), (401, False), (503, False)]
 )
-def test_an_answer_that_one_report_may_be_the_cause_of_is_told_apart(status: int, singly: bool) -> None:
-    assert decide(Answer(status), [ONE, TWO]).singly is singly
+def test_an_answer_that_one_report_may_be_the_cause_of_is_told_apart(status: int, one_by_one: bool) -> None:
+    assert decide(Answer(status), [ONE, TWO]).one_by_one is one_by_one

@@ -29,7 +29,7 @@ class Server:
         ids = [report.report_id for report in reports]
         self.calls.append(ids)
         if len(self.calls) >= self._fails_from:
-            return Delivery(kept=frozenset(ids), reason="the server is not there", go_on=False)
+            return Delivery(kept=frozenset(ids), reason="the server is not there", server_available=False)
         return Delivery(delivered=frozenset(ids))
 
 

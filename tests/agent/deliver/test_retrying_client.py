@@ -138,7 +138,7 @@ def test_a_server_that_stays_away_costs_a_few_tries_only() -> None:
 
     assert len(wire.requests) == 4
     assert delivery.kept == {reports[0].report_id}
-    assert not delivery.go_on
+    assert not delivery.server_available
     assert "connection refused" in delivery.reason
 
 
@@ -149,7 +149,7 @@ def test_an_answer_that_needs_a_person_is_not_tried_again(code: int) -> None:
 
     assert len(wire.requests) == 1
     assert len(delivery.kept) == 1
-    assert not delivery.go_on
+    assert not delivery.server_available
 
 
 def test_retry_after_is_waited_for_and_spread() -> None:
@@ -240,7 +240,7 @@ def test_one_report_that_a_server_stumbles_over_does_not_hold_up_the_others(code
 
     assert delivery.kept == {bad}
     assert len(delivery.delivered) == 7
-    assert delivery.go_on
+    assert delivery.server_available
 
 
 def test_a_server_that_stumbles_over_everything_is_asked_a_few_times_more_only() -> None:
@@ -249,7 +249,7 @@ def test_a_server_that_stumbles_over_everything_is_asked_a_few_times_more_only()
 
     assert [len(envelope["reports"]) for envelope in wire.envelopes] == [8, 8, 8, 8, 1, 1, 1]
     assert delivery.kept == {report.report_id for report in reports}
-    assert not delivery.go_on
+    assert not delivery.server_available
 
 
 def test_a_server_that_goes_away_between_two_lone_reports_is_left_alone() -> None:
@@ -258,14 +258,14 @@ def test_a_server_that_goes_away_between_two_lone_reports_is_left_alone() -> Non
 
     assert len(wire.requests) == 3
     assert delivery.delivered == {reports[0].report_id}
-    assert not delivery.go_on
+    assert not delivery.server_available
 
 
 def test_two_reports_that_no_server_takes_alone_end_the_run() -> None:
     delivery = client(Wire(status(403))).deliver(outgoing(2))
 
     assert len(delivery.kept) == 2
-    assert not delivery.go_on
+    assert not delivery.server_available
 
 
 class SilentServer:
@@ -292,7 +292,7 @@ def test_a_silent_server_is_left_behind_once_the_program_is_to_end(tmp_path: Pat
     silent.answers.set()
 
     assert delivery.kept == {report.report_id for report in on_disk}
-    assert not delivery.go_on
+    assert not delivery.server_available
     assert "ends before" in delivery.reason
 
 

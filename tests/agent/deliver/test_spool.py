@@ -77,7 +77,7 @@ def test_beyond_its_bytes_the_oldest_go(tmp_path: Path) -> None:
 def test_a_dead_letter_keeps_the_report_and_the_reason(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     (report,) = spooled(spool)
-    spool.bury(report, "rejected: points[3].ms: must be above 0")
+    spool.move_to_dead_letters(report, "rejected: points[3].ms: must be above 0")
     letters = {path.suffix: path for path in spool.dead_letters.iterdir()}
 
     assert not list(spool.pending())
@@ -89,7 +89,7 @@ def test_dead_letters_do_not_pile_up_without_end(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_set_aside=2)
     reports = spooled(spool, 5)
     for report in reports:
-        spool.bury(report, "conflict")
+        spool.move_to_dead_letters(report, "conflict")
 
     kept = sorted(json.loads(path.read_bytes())["report_id"] for path in spool.dead_letters.glob("*.json"))
 
@@ -175,7 +175,7 @@ def test_a_report_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch:
 
 def test_a_refused_report_that_lives_in_memory_becomes_a_dead_letter_all_the_same(tmp_path: Path) -> None:
     spool, report_id = Spool(tmp_path), str(uuid4())
-    spool.bury(Outgoing(report_id, report_body(report_id)), "conflict")
+    spool.move_to_dead_letters(Outgoing(report_id, report_body(report_id)), "conflict")
     spool.remove(Outgoing(report_id, report_body(report_id)))
 
     assert [path.name for path in spool.dead_letters.glob("*.json")] == [f"000000000001-{report_id}.json"]
@@ -194,9 +194,9 @@ def test_files_of_one_name_do_not_take_each_others_place_in_quarantine(tmp_path:
 def test_the_newest_dead_letters_stay_also_after_the_spool_began_anew(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_set_aside=2)
     for report in spooled(spool, 3):
-        spool.bury(report, "conflict")
+        spool.move_to_dead_letters(report, "conflict")
     (latest,) = spooled(spool)
-    spool.bury(latest, "conflict")
+    spool.move_to_dead_letters(latest, "conflict")
 
     assert latest.report_id in {
         json.loads(path.read_bytes())["report_id"] for path in spool.dead_letters.glob("*.json")
@@ -206,10 +206,10 @@ def test_the_newest_dead_letters_stay_also_after_the_spool_began_anew(tmp_path: 
 def test_a_report_that_is_refused_again_after_a_kill_has_one_dead_letter(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     (report,) = spooled(spool)
-    spool.bury(report, "conflict")
+    spool.move_to_dead_letters(report, "conflict")
     assert report.path is not None
     report.path.write_bytes(report.body)  # as if we had been killed before it was removed
-    spool.bury(report, "conflict")
+    spool.move_to_dead_letters(report, "conflict")
 
     assert len(list(spool.dead_letters.glob("*.json"))) == 1
     assert not list(spool.pending())

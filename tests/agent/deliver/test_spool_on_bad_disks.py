@@ -144,9 +144,9 @@ def test_dead_letters_that_cannot_be_trimmed_are_no_reason_to_stop(
 ) -> None:
     spool = Spool(tmp_path, max_set_aside=1)
     reports = spooled(spool, 2)
-    spool.bury(reports[0], "conflict")
+    spool.move_to_dead_letters(reports[0], "conflict")
     monkeypatch.setattr(Path, "unlink", _denied)
-    spool.bury(reports[1], "conflict")
+    spool.move_to_dead_letters(reports[1], "conflict")
 
     assert len(list(spool.dead_letters.glob("*.json"))) == 2
 
@@ -200,7 +200,7 @@ def test_a_refused_report_stays_where_it_is_when_dead_letters_cannot_be_written(
     spool = Spool(tmp_path)
     (report,) = spooled(spool)
     spool.dead_letters.write_text("in the way")
-    spool.bury(report, "conflict")
+    spool.move_to_dead_letters(report, "conflict")
 
     assert ids(spool.pending()) == [report.report_id]
     assert "stays in the spool" in caplog.text
@@ -211,7 +211,7 @@ def test_a_refused_report_in_memory_that_cannot_become_a_dead_letter_is_said_to_
 ) -> None:
     spool = Spool(tmp_path)
     spool.dead_letters.write_text("in the way")
-    spool.bury(Outgoing("an-id", report_body("an-id")), "conflict")
+    spool.move_to_dead_letters(Outgoing("an-id", report_body("an-id")), "conflict")
 
     assert "an-id is lost" in caplog.text
 

@@ -5,7 +5,7 @@ import torch
 
 from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
 from fleetridge_agent.device.interface import DeviceFaultError
-from fleetridge_agent.device.kernels import GemmOperands, gemm_operands, require_right
+from fleetridge_agent.device.kernels import GemmOperands, gemm_operands, require_correct
 
 _CPU = torch.device("cpu")
 
@@ -23,7 +23,7 @@ def test_a_right_product_passes(dtype: str) -> None:
     """With the rounding that its dtype has."""
     operands = _operands(_gemm(dtype))
 
-    assert require_right(operands, operands.launch) <= 0.02
+    assert require_correct(operands, operands.launch) <= 0.02
 
 
 def test_tf32_under_the_name_of_float32_is_caught() -> None:
@@ -33,7 +33,7 @@ def test_tf32_under_the_name_of_float32_is_caught() -> None:
     a, b = (values.half().float() for values in (operands.a, operands.b))
 
     with pytest.raises(DeviceFaultError, match="float64"):
-        require_right(operands, lambda: a @ b.t())
+        require_correct(operands, lambda: a @ b.t())
 
 
 def test_bfloat16_under_the_name_of_float16_is_caught() -> None:
@@ -45,7 +45,7 @@ def test_bfloat16_under_the_name_of_float16_is_caught() -> None:
         return (operands.a.bfloat16() @ operands.b.bfloat16().t()).half()
 
     with pytest.raises(DeviceFaultError):
-        require_right(operands, in_bfloat16)
+        require_correct(operands, in_bfloat16)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
@@ -60,7 +60,7 @@ def test_an_output_that_was_not_written_everywhere_is_caught(dtype: str) -> None
         return product
 
     with pytest.raises(DeviceFaultError) as caught:
-        require_right(operands, leave_a_hole)
+        require_correct(operands, leave_a_hole)
 
     assert caught.value.reason == "wrong_output"
 
@@ -72,7 +72,7 @@ def test_a_kernel_that_does_nothing_is_caught() -> None:
     stale = operands.launch()
 
     with pytest.raises(DeviceFaultError):
-        require_right(operands, lambda: stale)
+        require_correct(operands, lambda: stale)
 
 
 def test_a_single_flipped_bit_in_the_tile_is_caught_in_int8() -> None:
@@ -86,7 +86,7 @@ def test_a_single_flipped_bit_in_the_tile_is_caught_in_int8() -> None:
         return product
 
     with pytest.raises(DeviceFaultError):
-        require_right(operands, off_by_one)
+        require_correct(operands, off_by_one)
 
 
 def test_a_product_of_zeros_is_right() -> None:
@@ -95,4 +95,4 @@ def test_a_product_of_zeros_is_right() -> None:
 
     operands = gemm_operands(gemm, Fill("zeros"), _CPU)
 
-    assert require_right(operands, operands.launch) == 0.0
+    assert require_correct(operands, operands.launch) == 0.0

@@ -44,15 +44,15 @@ def test_a_process_that_broke_has_not_answered(content: bytes) -> None:
 
 @pytest.mark.parametrize("reason", ["busy", "already_running", "preempted", "cuda_not_ready"])
 def test_what_passes_within_hours_is_worth_another_try(reason: str) -> None:
-    assert AttemptResult(0, (Unmeasured("GPU-a", reason),)).worth_another_try
+    assert AttemptResult(0, (Unmeasured("GPU-a", reason),)).retryable
 
 
 @pytest.mark.parametrize("reason", ["crashed", "no_driver", "mig_without_slice", "timed_out", "torch_missing"])
 def test_what_needs_a_person_waits_for_the_next_round(reason: str) -> None:
     answer = AttemptResult(0, (Unmeasured("GPU-a", reason),))
 
-    assert not answer.worth_another_try
-    assert answer.lost_by is None
+    assert not answer.retryable
+    assert answer.lost_gpus_reason is None
 
 
 LONG_S = 600.0

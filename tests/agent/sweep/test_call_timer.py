@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from fleetridge_agent.busy.foreign_use import Watch
+from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
 from fleetridge_agent.readings.evidence import EvidenceLog
-from fleetridge_agent.sweep.call_timer import Call, Pace, Workbench
+from fleetridge_agent.sweep.call_timer import Call, CallTimer, Pace
 from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing
 from support.scripted_device import ScriptedDevice
 
@@ -11,14 +11,14 @@ _FAST = Gemm(1024, 1024, 1024, Product("bfloat16"))
 _SLOW = Gemm(16384, 16384, 16384, Product("float32"))
 
 
-def _bench(device: ScriptedDevice, pace: Pace | None = None) -> Workbench:
+def _call_timer(device: ScriptedDevice, pace: Pace | None = None) -> CallTimer:
     pace = pace or Pace(warmup=10, reps=25, budget_ms=2000.0)
-    return Workbench(device, Fill(), pace, EvidenceLog(None), Watch(device.foreign_use))
+    return CallTimer(device, Fill(), pace, EvidenceLog(None), ForeignUseWatch(device.foreign_use))
 
 
 def _measured(device: ScriptedDevice, gemm: Gemm, pace: Pace | None = None) -> Timing:
     with device.gemm(gemm, Fill()) as launch:
-        return _bench(device, pace).measure(Call(launch, "phase"))
+        return _call_timer(device, pace).measure(Call(launch, "phase"))
 
 
 def _in_blocks(device: ScriptedDevice, gemms: list[Gemm], *looks: int) -> list[BlockTiming]:
@@ -26,7 +26,7 @@ def _in_blocks(device: ScriptedDevice, gemms: list[Gemm], *looks: int) -> list[B
     for gemm in gemms:
         with device.gemm(gemm, Fill()) as launch:
             calls.append(Call(launch, "phase"))
-    return _bench(device).measure_blocks(calls, looks=looks)
+    return _call_timer(device).measure_blocks(calls, looks=looks)
 
 
 def test_warm_up_is_left_out_of_the_time() -> None:
@@ -143,8 +143,8 @@ def test_a_block_is_no_longer_than_keeps_the_boost_clock() -> None:
 def test_unbroken_work_is_queued_ahead_for_a_tenth_of_a_second_at_most() -> None:
     """And what is queued is waited for when enough has been seen."""
     device = ScriptedDevice()
-    bench = _bench(device)
-    with device.gemm(_SLOW, Fill()) as launch, bench.unbroken(Call(launch, "phase"), 11.0) as windows:
+    timer = _call_timer(device)
+    with device.gemm(_SLOW, Fill()) as launch, timer.unbroken(Call(launch, "phase"), 11.0) as windows:
         next(windows)
 
     assert device.queues[-1][1] <= 100.0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.worker.process_handle import last_words
+from fleetridge_agent.worker.process_handle import last_stderr_line
 
 _TRACEBACK = """Traceback (most recent call last):
   File "worker.py", line 3, in <module>
@@ -29,4 +29,4 @@ Extension modules: torch._C (total: 1)
 )
 def test_the_sentence_of_a_crash_is_found_among_its_lines(text: str, words: str) -> None:
     """Neither its stack nor the paths in it, which are nobody else's business."""
-    assert last_words(text) == words
+    assert last_stderr_line(text) == words
