@@ -142,6 +142,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line as everything else is said: in the log, in its format."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise UsageError in place of printing the usage and ending the program."""
         raise UsageError(f"{message}; see `{self.prog} --help`")
 
 

@@ -26,10 +26,12 @@ def main() -> int:
 
 def _make(attempt: Attempt, context: Context) -> ExitCode:
     def show(found: Sequence[Measured]) -> None:
+        """Write the result of the attempt to stdout, where the daemon reads it."""
         reports = [measured.report for measured in found]
         context.emit(result_text(_result(reports, is_cut_short=context.stop.is_asked)))
 
     def is_sent(report: Report) -> bool:
+        """Whether a report is kept and delivered: not where a later try may still measure its gpu."""
         return bool(report.points) or not (attempt.withholds and is_passing(report.reason))
 
     return measure_and_deliver(context, "daemon", show=show, is_sent=is_sent)

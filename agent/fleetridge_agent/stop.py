@@ -70,6 +70,7 @@ def stopping_on_signals() -> Iterator[Stop]:
     stop = Stop()
 
     def on_signal(number: int, _: FrameType | None) -> None:
+        """Ask for the end; raise KeyboardInterrupt where it was asked for already."""
         if stop.is_asked:
             raise KeyboardInterrupt
         stop.ask(signal.Signals(number).name)

@@ -45,10 +45,12 @@ class _Strip:
 
     @property
     def heading(self) -> tuple[str, str]:
+        """Name and unit, one below the other."""
         return self.head.name, self.head.unit
 
     @property
     def natural_width(self) -> int:
+        """Columns that the widest cell takes."""
         return max(display_width(text) for text in (*self.heading, *self.cells))
 
 

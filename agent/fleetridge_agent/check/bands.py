@@ -135,6 +135,7 @@ class _Roof(_Part):
     kernel: str | None
 
     def key(self) -> RoofKey:
+        """The key under which a roof of a report finds its band."""
         return RoofKey(**{name: getattr(self, name) for name in RoofKey._fields})
 
 
@@ -156,6 +157,7 @@ class _Cohort(_Part):
     bands: list[_Limits]
 
     def bands_here(self) -> Iterator[Band]:
+        """The bands of this roof, one for each group of its cohort."""
         for limits in self.bands:
             levels = frozenset((level.factor, level.name) for level in limits.levels)
             yield Band(self.roof.key(), self.conditions, limits.n, limits.median, limits.lowest, levels)

@@ -46,6 +46,7 @@ class Context:
         """Function that shows each step of a sweep on the progress line, behind this prefix."""
 
         def show(progress: Progress) -> None:
+            """Put a step on the progress line."""
             self.progress.show(f"{prefix}step {progress.step} of {progress.steps}: {progress.text}")
 
         return show

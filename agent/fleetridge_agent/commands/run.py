@@ -135,6 +135,7 @@ def _in_turn(context: Context, gpus: Sequence[Target], assignment: Assignment) -
     """Gpus in their order; where there is time to wait, those that somebody uses once they are idle."""
 
     def is_idle(target: Target) -> bool:
+        """Whether nobody else uses a gpu at this moment."""
         try:
             refuse_if_busy(target, force=assignment.options.force, wait=context.stop.wait)
         except DeviceBusyError:
@@ -157,6 +158,7 @@ def _launcher(context: Context, gpus: Sequence[Target]) -> Launcher:
     numbers = {target: number for number, target in enumerate(gpus, start=1)}
 
     def show(target: Target, progress: Progress) -> None:
+        """Put a step on the progress line, behind the number of its gpu."""
         context.on_progress(f"gpu {numbers[target]} of {len(gpus)}, ")(progress)
 
     return Launcher(options.LIMIT.required(context.source).total_seconds(), show, context.stop)

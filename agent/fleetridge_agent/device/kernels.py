@@ -119,6 +119,7 @@ def _scaled_product(a: torch.Tensor, b: torch.Tensor, *, fast_accumulation: bool
     one = torch.ones((), dtype=torch.float32, device=a.device)
 
     def multiply() -> torch.Tensor:
+        """One product of the operands in float8, accumulated as chosen; a call only queues it on a gpu."""
         product: Any = torch._scaled_mm(  # noqa: SLF001 # torch's only float8 GEMM before 2.15
             a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast_accumulation
         )

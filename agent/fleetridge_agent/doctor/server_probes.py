@@ -83,11 +83,12 @@ def server_facts(
 def _head_of(http: httpx.Client, method: str, url: str, **arguments: Any) -> httpx.Response:  # noqa: ANN401 # of httpx
     """Status and headers of an answer; its body, which may be anything of any length, is not read."""
 
-    def asked() -> httpx.Response:
+    def headers() -> httpx.Response:
+        """The answer, once its headers are there."""
         with http.stream(method, url, **arguments) as response:
             return response
 
-    return within(_CALL_DEADLINE_S, asked)
+    return within(_CALL_DEADLINE_S, headers)
 
 
 def _kind(error: BaseException) -> FailureKind:

@@ -32,6 +32,7 @@ class _Second:
 
     @property
     def call_ms(self) -> float:
+        """Mean time of one call within this second."""
         return self.ms / self.calls
 
 

@@ -141,12 +141,14 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
 
 def _measured(job: Job, parent: Parent, stop: Stop, opener: Opener | None) -> Measured:
     def start() -> int | None:
+        """Say that the gpu is open and wait for the word; the number of gpus measured at once, None where alone."""
         if not job.is_together:
             return None
         parent.send(line_of(Ready()))
         return Go.model_validate_json(parent.read_line(stop.check)).gpus_at_once
 
     def on_progress(progress: Progress) -> None:
+        """Send a step to the parent."""
         parent.send(line_of(StepStarted(progress=progress)))
 
     target, assignment = job.target, job.assignment
