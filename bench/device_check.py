@@ -25,7 +25,7 @@ from fleetridge.report import Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.cuda import CudaDevice
-from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Fill, Gemm, Product, products_of
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Fill, Gemm, GemmVariant, variants_of
 from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.kernels import gemm_operands, require_correct
 from fleetridge_agent.errors import AgentError
@@ -63,10 +63,10 @@ class _Row:
     detail: str
 
 
-def _measured_products(device: CudaDevice) -> list[Product]:
-    """Ways to multiply that this gpu does not refuse."""
-    products = (product for dtype in MEASURED_DTYPES for product in products_of(dtype))
-    return [product for product in products if _refusal(device, Gemm(512, 512, 512, product)) is None]
+def _measured_variants(device: CudaDevice) -> list[GemmVariant]:
+    """Variants that this gpu does not refuse."""
+    variants = (variant for dtype in MEASURED_DTYPES for variant in variants_of(dtype))
+    return [variant for variant in variants if _refusal(device, Gemm(512, 512, 512, variant)) is None]
 
 
 def _refusal(device: CudaDevice, gemm: Gemm) -> str | None:
@@ -97,18 +97,18 @@ def _identity(device: CudaDevice) -> str:
 
 def _products_are_right(device: CudaDevice) -> str:
     worst: dict[str, float] = {}
-    for product in _measured_products(device):
-        shapes = [Gemm(m, k, n, product) for m, k, n in _ODD_SHAPES]
+    for variant in _measured_variants(device):
+        shapes = [Gemm(m, k, n, variant) for m, k, n in _ODD_SHAPES]
         sm_count = device.description.gpu.sm_count or 1
-        judged = reference_gemm(product, kind="cuda", sm_count=sm_count)
+        judged = reference_gemm(variant, kind="cuda", sm_count=sm_count)
         able = [gemm for gemm in (judged, *shapes) if _refusal(device, gemm) is None]
-        worst[str(product)] = max(device.check_output(gemm, _FILL) for gemm in able)
+        worst[str(variant)] = max(device.check_output(gemm, _FILL) for gemm in able)
     return ", ".join(f"{product} {error:.1e}" for product, error in worst.items())
 
 
 def _tf32_is_switched(device: CudaDevice) -> str:
     sizes = (2048, 8192, 2048)
-    exact, rounded = (device.check_output(Gemm(*sizes, Product(dtype)), _FILL) for dtype in ("float32", "tf32"))
+    exact, rounded = (device.check_output(Gemm(*sizes, GemmVariant(dtype)), _FILL) for dtype in ("float32", "tf32"))
     if not exact * 10 < rounded:
         raise AssertionError(f"float32 is off by {exact:.1e} and tf32 by {rounded:.1e}: the switch does nothing")
     return f"off by {exact:.1e} without, {rounded:.1e} with; left {torch.backends.cuda.matmul.allow_tf32}"
@@ -116,8 +116,8 @@ def _tf32_is_switched(device: CudaDevice) -> str:
 
 def _silent_kernels_are_caught(device: CudaDevice) -> str:
     caught = []
-    for product in _measured_products(device):
-        gemm = Gemm(1024, 1024, 1024, product)
+    for variant in _measured_variants(device):
+        gemm = Gemm(1024, 1024, 1024, variant)
         operands = gemm_operands(gemm, _FILL, torch.device("cuda"))
         stale = operands.launch()
         operands.poison()
@@ -125,16 +125,16 @@ def _silent_kernels_are_caught(device: CudaDevice) -> str:
         try:
             require_correct(operands, lambda stale=stale: stale.fill_(0))  # type: ignore[misc] # bound on purpose
         except DeviceFaultError:
-            caught.append(str(product))
+            caught.append(str(variant))
             continue
-        raise AssertionError(f"zeros passed for a product in {product}")
+        raise AssertionError(f"zeros passed for a product in {variant}")
     return f"caught in {len(caught)} ways to multiply"
 
 
 def _memory_comes_back(device: CudaDevice) -> str:
     free_bytes = device.free_bytes()
     size = int((free_bytes / 2) ** 0.5)
-    huge = Gemm(size, size, size, Product("float16"))
+    huge = Gemm(size, size, size, GemmVariant("float16"))
     try:
         with device.gemm(huge, _FILL):
             raise AssertionError("three matrices of half the memory each were allocated")
@@ -153,8 +153,8 @@ def _limits_are_told(device: CudaDevice) -> str:
     refusals = [
         _refusal(device, gemm)
         for gemm in (
-            Gemm(16, 4096, 4096, Product("int8")),
-            Gemm(64, 4104, 4096, Product("float8_e4m3fn", fast_accumulation=False)),
+            Gemm(16, 4096, 4096, GemmVariant("int8")),
+            Gemm(64, 4104, 4096, GemmVariant("float8_e4m3fn", fast_accumulation=False)),
         )
     ]
     if None in refusals:
@@ -164,7 +164,7 @@ def _limits_are_told(device: CudaDevice) -> str:
 
 def _gaps_stay_out(device: CudaDevice) -> str:
     """A call of some microseconds must not take longer for the host's sake: queued events against a graph of calls."""
-    gemm = Gemm(1, 4096, 4096, Product("bfloat16"))
+    gemm = Gemm(1, 4096, 4096, GemmVariant("bfloat16"))
     with device.gemm(gemm, _FILL) as launch:
         device.run(launch, 50)
         cold_ms = timing_of(device.time(launch, 200)).ms
@@ -213,7 +213,7 @@ def _cache_is_emptied(device: CudaDevice) -> str:
     read_gbps = measure_streams(timer, 2 * _GIB).streams[0].point.derived_gbps
     rates = {}
     for k, n in ((4096, 4096), (4096, 28672)):
-        gemm = Gemm(1, k, n, Product("bfloat16"))
+        gemm = Gemm(1, k, n, GemmVariant("bfloat16"))
         with device.gemm(gemm, _FILL) as launch:
             rates[f"{k}x{n}"] = gemm.bytes / timer.measure(Call(launch, "check")).ms * 1e-6
     if max(rates.values()) > read_gbps * 1.02:
@@ -233,7 +233,7 @@ def _telemetry_reads(device: CudaDevice) -> str:
 
 
 def _judged_roofs_repeat(device: CudaDevice) -> str:
-    options = SweepOptions(profile="quick", dtypes=tuple(dict.fromkeys(p.dtype for p in _measured_products(device))))
+    options = SweepOptions(profile="quick", dtypes=tuple(dict.fromkeys(p.dtype for p in _measured_variants(device))))
     values: dict[str, list[float]] = {}
     for _ in range(_JUDGED_RUNS):
         result = run_sweep(device, options)

@@ -130,8 +130,8 @@ class ScriptedDevice:
 
     def require_supported(self, gemm: Gemm) -> None:
         """What the test says."""
-        if gemm.product.dtype in self.unsupported:
-            raise UnsupportedError(self.unsupported[gemm.product.dtype])
+        if gemm.variant.dtype in self.unsupported:
+            raise UnsupportedError(self.unsupported[gemm.variant.dtype])
 
     @contextmanager
     def gemm(self, gemm: Gemm, fill: Fill) -> Iterator[Launch]:
@@ -144,7 +144,7 @@ class ScriptedDevice:
         """Right, unless the test says otherwise."""
         self.fills.add(fill)
         self.require_supported(gemm)
-        if gemm.product.dtype in self.wrong:
+        if gemm.variant.dtype in self.wrong:
             raise DeviceFaultError(f"{gemm} is wrong", reason="wrong_output")
         return 0.0
 

@@ -12,7 +12,7 @@ from fleetridge.weight_shapes import served_model
 from fleetridge_agent.config import options
 from fleetridge_agent.config.setting_types import Setting, Source
 from fleetridge_agent.deliver.server_address import Server, server_at
-from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, products_of
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, variants_of
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.measurement_protocol import DeviceKind
 from fleetridge_agent.readings.host import node_name
@@ -126,8 +126,8 @@ def _require_room_in_report(chosen: SweepOptions, *, weights: int) -> None:
     from fleetridge.report.model import MAX_POINTS  # noqa: PLC0415 # as in `node_of`
 
     dtypes = MEASURED_DTYPES if chosen.profile == "full" and not chosen.dtypes else chosen.dtypes
-    products = sum(len(products_of(dtype)) for dtype in dtypes) or 1
-    points = products * (len(chosen.square or ()) + weights * len(chosen.m_sweep or ()))
+    variants = sum(len(variants_of(dtype)) for dtype in dtypes) or 1
+    points = variants * (len(chosen.square or ()) + weights * len(chosen.m_sweep or ()))
     if points > MAX_POINTS - _ROOM_FOR_ROOFS:
         raise UsageError(
             f"--square, --m-sweep, --dtype: these make {points} shapes, and a report holds "

@@ -93,8 +93,8 @@ class CpuDevice:
         Raises:
             UnsupportedError: it does not.
         """
-        if gemm.product.dtype in _NEVER_ON_CPU:
-            raise UnsupportedError(_NEVER_ON_CPU[gemm.product.dtype])
+        if gemm.variant.dtype in _NEVER_ON_CPU:
+            raise UnsupportedError(_NEVER_ON_CPU[gemm.variant.dtype])
 
     @contextmanager
     def gemm(self, gemm: Gemm, fill: Fill) -> Iterator[Launch]:

@@ -14,7 +14,7 @@ from fleetridge.report import Environment, Evidence, Gpu
 from fleetridge_agent.busy.foreign_use import ForeignUse, GpuUse, Occupancy
 from fleetridge_agent.busy.idle_check import idle_bytes, memory_use, readable_beside_processes
 from fleetridge_agent.device.cuda_timing import ReplayedCopies, queued_ms, windows_ms
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, refusal
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, unsupported_reason
 from fleetridge_agent.device.interface import Copies, DeviceDescription, Launch, UnsupportedError
 from fleetridge_agent.device.kernels import (
     device_errors,
@@ -126,7 +126,7 @@ class CudaDevice:
     def gemm(self, gemm: Gemm, fill: Fill) -> Iterator[Launch]:
         """Operands of one product, with TF32 switched as it asks."""
         self.require_supported(gemm)
-        with _tf32(is_on=gemm.product.dtype == "tf32"):
+        with _tf32(is_on=gemm.variant.dtype == "tf32"):
             with device_errors():
                 torch.cuda.empty_cache()
                 operands = gemm_operands(gemm, fill, self._device)
@@ -135,7 +135,7 @@ class CudaDevice:
     def check_output(self, gemm: Gemm, fill: Fill) -> float:
         """Compare a tile of the product with float64."""
         self.require_supported(gemm)
-        with device_errors(), _tf32(is_on=gemm.product.dtype == "tf32"):
+        with device_errors(), _tf32(is_on=gemm.variant.dtype == "tf32"):
             operands = gemm_operands(gemm, fill, self._device)
             return require_correct(operands, operands.launch)
 
@@ -150,7 +150,7 @@ class CudaDevice:
     @contextmanager
     def copies(self, gemm: Gemm, fill: Fill, count: int) -> Iterator[Copies]:
         """Copies of the operands of one product, with TF32 switched as it asks."""
-        with _tf32(is_on=gemm.product.dtype == "tf32"):
+        with _tf32(is_on=gemm.variant.dtype == "tf32"):
             with device_errors():
                 torch.cuda.empty_cache()
                 copies = ReplayedCopies(gemm, fill, count, self._device)
@@ -192,7 +192,7 @@ class CudaDevice:
 
     def require_supported(self, gemm: Gemm) -> None:
         """See that the gpu has units for a product, and torch a call."""
-        why = refusal(
+        why = unsupported_reason(
             gemm,
             capability=torch.cuda.get_device_capability(self._device),
             is_hip=torch.version.hip is not None,

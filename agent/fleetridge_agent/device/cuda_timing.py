@@ -80,7 +80,7 @@ class ReplayedCopies:
                 raise
             except RuntimeError as error:
                 # A call that cannot be recorded says so with an error of CUDA that costs nothing but the recording.
-                raise UnsupportedError(f"calls of {self._gemm.product} cannot be recorded: {error}") from error
+                raise UnsupportedError(f"calls of {self._gemm.variant} cannot be recorded: {error}") from error
 
 
 def _recorded(products: Sequence[Multiply], calls: int) -> Launch:

@@ -52,9 +52,9 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class GemmVariant:
     """
-    A way to multiply.
+    A variant of a GEMM: what is multiplied, into what, and how sums are accumulated.
 
     Attributes:
         dtype: what is multiplied, such as `bfloat16` or `tf32`.
@@ -90,49 +90,51 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """The matrix product [M,K] × [K,N] in one way to multiply."""
+    """The matrix product [M,K] × [K,N] in one variant."""
 
     m: int
     k: int
     n: int
-    product: Product
+    variant: GemmVariant
 
     @property
     def bytes(self) -> int:
         """Memory in bytes that inputs and output take together."""
-        sizes = self.product.format
+        sizes = self.variant.format
         return int(gemm_bytes(self.m, self.k, self.n, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes))
 
     def __str__(self) -> str:
-        return f"[{self.m},{self.k}]×[{self.k},{self.n}] {self.product}"
+        return f"[{self.m},{self.k}]×[{self.k},{self.n}] {self.variant}"
 
 
-def products_of(dtype: str) -> tuple[Product, ...]:
-    """Ways to multiply a dtype, each of which has a roof of its own."""
+def variants_of(dtype: str) -> tuple[GemmVariant, ...]:
+    """Variants in which a dtype is multiplied, each of which has a roof of its own."""
     if dtype in _WITH_FAST_ACCUMULATION:
-        return (Product(dtype, fast_accumulation=False), Product(dtype, fast_accumulation=True))
-    return (Product(dtype),)
+        return (GemmVariant(dtype, fast_accumulation=False), GemmVariant(dtype, fast_accumulation=True))
+    return (GemmVariant(dtype),)
 
 
-def refusal(gemm: Gemm, *, capability: tuple[int, int], is_hip: bool, environ: Mapping[str, str]) -> str | None:
+def unsupported_reason(
+    gemm: Gemm, *, capability: tuple[int, int], is_hip: bool, environ: Mapping[str, str]
+) -> str | None:
     """Why a gpu cannot make a product, None where nothing is known to stand in the way."""
-    dtype = gemm.product.dtype
+    dtype = gemm.variant.dtype
     first = _FIRST_CAPABILITY.get(dtype)
     if first is not None and not is_hip and capability < first:
         return f"sm_{capability[0]}{capability[1]} has no {dtype} units; they came with sm_{first[0]}{first[1]}"
     if dtype == "tf32" and is_hip:
         return "torch multiplies in float32 on this gpu, TF32 or not; measure float32"
-    return _override_refusal(dtype, environ.get(_TF32_OVERRIDE)) or _shape_refusal(gemm)
+    return _unsupported_override(dtype, environ.get(_TF32_OVERRIDE)) or _unsupported_shape(gemm)
 
 
-def _override_refusal(dtype: str, override: str | None) -> str | None:
+def _unsupported_override(dtype: str, override: str | None) -> str | None:
     if (dtype == "tf32" and override == "0") or (dtype == "float32" and override == "1"):
         return f"{_TF32_OVERRIDE}={override} makes cuBLAS multiply otherwise than asked; unset it"
     return None
 
 
-def _shape_refusal(gemm: Gemm) -> str | None:
-    dtype = gemm.product.dtype
+def _unsupported_shape(gemm: Gemm) -> str | None:
+    dtype = gemm.variant.dtype
     if dtype == "int8" and gemm.m < _INT8_FEWEST_ROWS:
         return f"torch multiplies int8 from {_INT8_FEWEST_ROWS} rows on, not {gemm.m}"
     step = _STEP.get(dtype, 1)

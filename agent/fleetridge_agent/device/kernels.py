@@ -88,16 +88,16 @@ class GemmOperands:
         """The product of the first rows of a alone."""
         a, b = self.a[:rows], self.b.t()
         if self.out is None:
-            return _scaled_product(a, b, fast_accumulation=bool(self.gemm.product.fast_accumulation))
+            return _scaled_product(a, b, fast_accumulation=bool(self.gemm.variant.fast_accumulation))
         out = self.out[:rows]
-        multiply: Any = torch._int_mm if self.gemm.product.dtype == "int8" else torch.mm  # noqa: SLF001 # torch's only int8 GEMM
+        multiply: Any = torch._int_mm if self.gemm.variant.dtype == "int8" else torch.mm  # noqa: SLF001 # torch's only int8 GEMM
         return lambda: multiply(a, b, out=out)
 
     def poison(self) -> None:
         """Make sure that no earlier product is left where the next will lie."""
         if self.out is None:
             # The allocator hands the memory that was freed last to the next product of the same size.
-            out_dtype = _torch_dtype(self.gemm.product.output)
+            out_dtype = _torch_dtype(self.gemm.variant.output)
             torch.full((self.gemm.m, self.gemm.n), torch.nan, dtype=out_dtype, device=self.a.device)
         else:
             self.out.fill_(_poison(self.out.dtype))
@@ -106,11 +106,11 @@ class GemmOperands:
 def gemm_operands(gemm: Gemm, fill: Fill, device: torch.device) -> GemmOperands:
     """Operands of a product, allocated and filled on a device: a [M,K] and b [N,K], which is multiplied transposed."""
     generator = torch.Generator(device).manual_seed(fill.seed)
-    a = _filled((gemm.m, gemm.k), gemm.product.dtype, fill, generator)
-    b = _filled((gemm.n, gemm.k), gemm.product.dtype, fill, generator)
-    if gemm.product.dtype == "float8_e4m3fn":
+    a = _filled((gemm.m, gemm.k), gemm.variant.dtype, fill, generator)
+    b = _filled((gemm.n, gemm.k), gemm.variant.dtype, fill, generator)
+    if gemm.variant.dtype == "float8_e4m3fn":
         return GemmOperands(gemm, a, b, out=None)
-    out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.product.output), device=device)
+    out = torch.empty((gemm.m, gemm.n), dtype=_torch_dtype(gemm.variant.output), device=device)
     return GemmOperands(gemm, a, b, out)
 
 
@@ -222,7 +222,7 @@ def require_correct(operands: GemmOperands, launch: Multiply) -> float:
     operands.poison()
     gemm, product = operands.gemm, launch()
     error = tile_error(operands, product)
-    allowed = _TOLERANCE_OF_FAST_ACCUMULATION if gemm.product.fast_accumulation else _TOLERANCE[gemm.product.dtype]
+    allowed = _TOLERANCE_OF_FAST_ACCUMULATION if gemm.variant.fast_accumulation else _TOLERANCE[gemm.variant.dtype]
     # Written so that NaN, which no comparison holds for, counts as wrong.
     if not (error <= allowed and _is_written(product)):
         raise DeviceFaultError(
@@ -263,7 +263,7 @@ def device_errors() -> Iterator[None]:
 
 
 def sweep_error_of(error: RuntimeError | MemoryError) -> SweepError:
-    """Error of the sweep that one of torch amounts to: of this shape, of this way to multiply, or of the device."""
+    """Error of the sweep that one of torch amounts to: of this shape, of this GEMM variant, or of the device."""
     text = str(error)
     if isinstance(error, MemoryError) or any(mark in text for mark in _MEMORY_MARKS):
         return OutOfDeviceMemoryError(f"out of memory: {_first_line(text)}")

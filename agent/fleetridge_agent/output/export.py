@@ -18,8 +18,8 @@ from fleetridge_agent.output.roof_selection import (
     group_of,
     intensity,
     pi_peak_of,
-    products_in,
     ridge_of,
+    variants_in,
 )
 
 COLUMNS = (
@@ -129,19 +129,19 @@ def json_text(reports: Sequence[Report], given: GivenPeaks) -> str:
 
 
 def _form(report: Report, given: GivenPeaks) -> dict[str, Any]:
-    found = [achieved(report, product) for product in products_in(report)]
+    found = [achieved(report, variant) for variant in variants_in(report)]
     derived = [_derived(report, roofs, given) for roofs in found]
     return {**report.model_dump(mode="json"), "derived": derived}
 
 
 def _derived(report: Report, roofs: Achieved, given: GivenPeaks) -> dict[str, Any]:
     device = "" if report.gpu is None else report.gpu.device or ""
-    pi_peak = pi_peak_of(device, roofs.product.dtype, given).value
+    pi_peak = pi_peak_of(device, roofs.variant.dtype, given).value
     beta_peak = beta_peak_of(device, given).value
     return {
-        "dtype": roofs.product.dtype,
-        "out_dtype": roofs.product.out_dtype,
-        "fast_accumulation": roofs.product.fast_accumulation,
+        "dtype": roofs.variant.dtype,
+        "out_dtype": roofs.variant.out_dtype,
+        "fast_accumulation": roofs.variant.fast_accumulation,
         "pi_tflops": roofs.pi.value,
         "beta_gbps": None if roofs.beta is None else roofs.beta.value,
         "ridge_flop_per_byte": roofs.ridge,

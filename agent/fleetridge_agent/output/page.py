@@ -9,7 +9,7 @@ from fleetridge.quantities import binary_size, quantity, significant
 from fleetridge.report import Environment, Gpu, Report, Sweep
 from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, key_values
-from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, memory_roofs, products_in
+from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, memory_roofs, variants_in
 from fleetridge_agent.output.roofline import (
     ModelTraits,
     memory_block,
@@ -167,7 +167,7 @@ def sweep_page(report: Report, view: View) -> str:
 
 def _parts(report: Report, view: View) -> Iterator[str]:
     width = view.width
-    found = [achieved(report, product) for product in products_in(report)]
+    found = [achieved(report, variant) for variant in variants_in(report)]
     yield environment_block(report, width=width)
     for sentence in _cautions(report):
         yield "\n".join(wrapped(visible(sentence), width))

@@ -1,4 +1,4 @@
-"""Points and roofs of a report by way to multiply, pi and beta that follow, and the published ones beside them."""
+"""Points and roofs of a report by GEMM variant, pi and beta that follow, and the published ones beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleetridge.judged_kernels import JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.peaks import Peak
 from fleetridge.report import GemmPoint, Point, Report, Roof, StreamPoint
 from fleetridge.roofline import ridge_flop_per_byte
-from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.device.gemm_variants import GemmVariant
 
 Group = Literal["reference", "square", "skinny", "best", "bandwidth"]
 
@@ -32,26 +32,26 @@ def group_of(point: Point) -> Group:
     return "square" if point.label is None and point.M == point.K == point.N else "skinny"
 
 
-def product_of(measured: GemmPoint | Roof) -> Product:
+def variant_of(measured: GemmPoint | Roof) -> GemmVariant:
     """Way to multiply behind a point or compute roof."""
-    return Product(measured.dtype, measured.fast_accumulation, measured.out_dtype)
+    return GemmVariant(measured.dtype, measured.fast_accumulation, measured.out_dtype)
 
 
-def products_in(report: Report) -> tuple[Product, ...]:
-    """All ways to multiply that a report measured, in its order."""
-    found = [product_of(point) for point in report.points if isinstance(point, GemmPoint)]
-    found += [product_of(roof) for roof in report.roofs if roof.kind == "compute"]
+def variants_in(report: Report) -> tuple[GemmVariant, ...]:
+    """All GEMM variants that a report measured, in its order."""
+    found = [variant_of(point) for point in report.points if isinstance(point, GemmPoint)]
+    found += [variant_of(roof) for roof in report.roofs if roof.kind == "compute"]
     return tuple(dict.fromkeys(found))
 
 
-def gemms_of(points: Iterable[Point], product: Product, *groups: Group) -> tuple[GemmPoint, ...]:
-    """Products of one way to multiply in some groups, in the order given; those with a warm cache are left out."""
+def gemms_of(points: Iterable[Point], variant: GemmVariant, *groups: Group) -> tuple[GemmPoint, ...]:
+    """Products of one GEMM variant in some groups, in the order given; those with a warm cache are left out."""
     return tuple(
         point
         for point in points
         if isinstance(point, GemmPoint)
         and point.l2 != "warm"
-        and product_of(point) == product
+        and variant_of(point) == variant
         and group_of(point) in groups
     )
 
@@ -64,7 +64,7 @@ def warm_twin(point: GemmPoint, points: Iterable[Point]) -> GemmPoint | None:
 
 
 def _work_of(point: GemmPoint) -> tuple[object, ...]:
-    return point.label, point.M, point.K, point.N, product_of(point)
+    return point.label, point.M, point.K, point.N, variant_of(point)
 
 
 def streams_of(points: Sequence[Point]) -> tuple[StreamPoint, ...]:
@@ -74,7 +74,7 @@ def streams_of(points: Sequence[Point]) -> tuple[StreamPoint, ...]:
 
 def intensity(point: GemmPoint) -> float:
     """Intensity of a product over its compulsory traffic, in FLOP/byte."""
-    sizes = product_of(point).format
+    sizes = variant_of(point).format
     return gemm_intensity(point.M, point.K, point.N, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes)
 
 
@@ -95,7 +95,7 @@ class MemoryRoofs:
 @dataclass(frozen=True, slots=True)
 class Achieved:
     """
-    Roofs of one way to multiply.
+    Roofs of one GEMM variant.
 
     Attributes:
         pis: compute roofs by which gpus are compared, one for each regime, the highest first; at least one.
@@ -103,7 +103,7 @@ class Achieved:
         memory: None where memory was not measured.
     """
 
-    product: Product
+    variant: GemmVariant
     pis: tuple[Roof, ...]
     best: Roof | None
     memory: MemoryRoofs | None
@@ -128,17 +128,17 @@ class Achieved:
         return None if self.beta is None else ridge_flop_per_byte(pi.value, self.beta.value)
 
 
-def achieved(report: Report, product: Product) -> Achieved:
+def achieved(report: Report, variant: GemmVariant) -> Achieved:
     """
-    Roofs of one way to multiply that the report measured, and the memory roofs.
+    Roofs of one GEMM variant that the report measured, and the memory roofs.
 
     A sweep that ended early may have points and no roof yet; then the best of the points stands in.
     """
-    compute = _highest_first(_compute_roofs(report, product))
+    compute = _highest_first(_compute_roofs(report, variant))
     judged = tuple(roof for roof in compute if roof.kernel == REFERENCE_GEMM)
     others = tuple(roof for roof in compute if roof.kernel != REFERENCE_GEMM)
     return Achieved(
-        product=product,
+        variant=variant,
         pis=judged or others[:1],
         best=others[0] if judged and others else None,
         memory=memory_roofs(report),
@@ -158,8 +158,8 @@ def _highest_first(roofs: Iterable[Roof]) -> tuple[Roof, ...]:
     return tuple(sorted(roofs, key=lambda roof: -roof.value))
 
 
-def _compute_roofs(report: Report, product: Product) -> list[Roof]:
-    found = [roof for roof in report.roofs if roof.kind == "compute" and product_of(roof) == product]
+def _compute_roofs(report: Report, variant: GemmVariant) -> list[Roof]:
+    found = [roof for roof in report.roofs if roof.kind == "compute" and variant_of(roof) == variant]
     if found:
         return found
     return [
@@ -174,7 +174,7 @@ def _compute_roofs(report: Report, product: Product) -> list[Roof]:
             points=(position,),
         )
         for position, point in enumerate(report.points)
-        if isinstance(point, GemmPoint) and product_of(point) == product
+        if isinstance(point, GemmPoint) and variant_of(point) == variant
     ]
 
 

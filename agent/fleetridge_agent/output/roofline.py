@@ -21,7 +21,7 @@ from fleetridge.workloads import (
     place_shapes,
     reference_workloads,
 )
-from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.device.gemm_variants import GemmVariant
 from fleetridge_agent.measurement_protocol import FALLING
 from fleetridge_agent.output.roof_selection import (
     Achieved,
@@ -45,9 +45,9 @@ Pairs = Iterator[tuple[str, str]]
 
 
 def roofline_block(report: Report, roofs: Achieved, given: GivenPeaks, *, width: int) -> str:
-    """Achieved pi, beta and ridge of one way to multiply, the published figures, and the shares reached of them."""
+    """Achieved pi, beta and ridge of one GEMM variant, the published figures, and the shares reached of them."""
     pairs = [*_achieved(report, roofs), *_published(report, roofs, given)]
-    return key_values(pairs, title=f"Roofline, {roofs.product.title}", width=width)
+    return key_values(pairs, title=f"Roofline, {roofs.variant.title}", width=width)
 
 
 def memory_block(report: Report, memory: MemoryRoofs, given: GivenPeaks, *, width: int) -> str:
@@ -73,7 +73,7 @@ def _achieved(report: Report, roofs: Achieved) -> Pairs:
 
 
 def _published(report: Report, roofs: Achieved, given: GivenPeaks) -> Pairs:
-    pi_peak = pi_peak_of(_device(report), roofs.product.dtype, given)
+    pi_peak = pi_peak_of(_device(report), roofs.variant.dtype, given)
     beta_peak = beta_peak_of(_device(report), given)
     yield "published pi", _peak_text(pi_peak, "TFLOP/s")
     yield "published beta", _peak_text(beta_peak, "GB/s")
@@ -147,9 +147,9 @@ class ModelTraits:
     gqa_group: int = DEFAULT_GQA_GROUP
 
 
-def workloads_of(product: Product, traits: ModelTraits) -> tuple[Workload, ...]:
+def workloads_of(variant: GemmVariant, traits: ModelTraits) -> tuple[Workload, ...]:
     """Reference workloads whose weights and activations have the measured dtype."""
-    return reference_workloads(product.format, hidden_size=traits.hidden_size, gqa_group=traits.gqa_group)
+    return reference_workloads(variant.format, hidden_size=traits.hidden_size, gqa_group=traits.gqa_group)
 
 
 def workload_table(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
@@ -158,7 +158,7 @@ def workload_table(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
         return ""
     pi_tflops, beta_gbps = roofs.pi.value, roofs.beta.value
     placements = [
-        place(workload, pi_tflops=pi_tflops, beta_gbps=beta_gbps) for workload in workloads_of(roofs.product, traits)
+        place(workload, pi_tflops=pi_tflops, beta_gbps=beta_gbps) for workload in workloads_of(roofs.variant, traits)
     ]
     rows = [
         [
@@ -184,20 +184,20 @@ def t_star_sentence(roofs: Achieved, traits: ModelTraits, *, width: int) -> str:
     """How many tokens make a square projection compute-bound, or why none do; empty without a ridge."""
     if roofs.ridge is None:
         return ""
-    sizes, d = roofs.product.format, traits.hidden_size
+    sizes, d = roofs.variant.format, traits.hidden_size
     tokens = square_t_star_tokens(
         roofs.ridge, hidden_size=d, input_bytes=sizes.input_bytes, output_bytes=sizes.output_bytes
     )
     if tokens is None:
         highest = 2 * d / (sizes.input_bytes + sizes.output_bytes)
         text = (
-            f"No number of tokens makes a square {roofs.product.title} GEMM of width d={d} compute-bound here: its "
+            f"No number of tokens makes a square {roofs.variant.title} GEMM of width d={d} compute-bound here: its "
             f"intensity stays below 2d / (b_in + b_out) = {significant(highest)} FLOP/byte, and the ridge lies at "
             f"{significant(roofs.ridge)}."
         )
     else:
         text = (
-            f"A square [T,{d}]×[{d},{d}] {roofs.product.title} GEMM reaches the ridge at T* = {tokens:.1f} tokens. "
+            f"A square [T,{d}]×[{d},{d}] {roofs.variant.title} GEMM reaches the ridge at T* = {tokens:.1f} tokens. "
             "Derived: T* = I*·b_in·d / (2d − I*·(b_in + b_out)); hold it against the batched-token budget of your "
             "engine."
         )
@@ -212,7 +212,7 @@ def shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     shapes = served_model(sweep.model).divided_by(sweep.tensor_parallel or 1)
     rows = [
         [one.shape.label, str(one.shape.k), str(one.shape.n), _tokens(one.t_star_tokens)]
-        for one in place_shapes(shapes, roofs.product.format, ridge=roofs.ridge)
+        for one in place_shapes(shapes, roofs.variant.format, ridge=roofs.ridge)
     ]
     columns = (Column("shape"), Column("K"), Column("N"), Column("T*", "tokens"))
     return text_table(columns, rows, title="Tokens at which each weight shape reaches the ridge, derived", width=width)
@@ -223,19 +223,19 @@ def _tokens(t_star_tokens: float | None) -> str:
 
 
 def roofline_drawing(report: Report, roofs: Achieved, traits: ModelTraits, *, width: int, ascii_only: bool) -> str:
-    """Roofs, measured products and reference workloads of one way to multiply."""
+    """Roofs, measured products and reference workloads of one GEMM variant."""
     compute = [ComputeRoof(f"pi {roof.regime}".removesuffix(" unspecified"), roof.value) for roof in roofs.pis]
     memory = None if roofs.beta is None else MemoryRoof(f"beta {roofs.beta.kernel}", roofs.beta.value)
     groups = {
-        "square GEMM": gemms_of(report.points, roofs.product, "square"),
-        "weight shapes": gemms_of(report.points, roofs.product, "skinny"),
-        "reference and best shape": gemms_of(report.points, roofs.product, "reference", "best"),
+        "square GEMM": gemms_of(report.points, roofs.variant, "square"),
+        "weight shapes": gemms_of(report.points, roofs.variant, "skinny"),
+        "reference and best shape": gemms_of(report.points, roofs.variant, "reference", "best"),
     }
     return roofline_chart(
         compute,
         memory,
         series=[_series(label, points) for label, points in groups.items() if points],
-        workloads=workloads_of(roofs.product, traits),
+        workloads=workloads_of(roofs.variant, traits),
         width=width,
         ascii_only=ascii_only,
     )

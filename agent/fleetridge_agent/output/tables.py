@@ -14,8 +14,8 @@ from fleetridge_agent.output.roof_selection import (
     gemms_of,
     intensity,
     memory_roofs,
-    products_in,
     streams_of,
+    variants_in,
     warm_twin,
 )
 
@@ -47,19 +47,19 @@ _RUN_COLUMNS = (
 
 
 def square_table(report: Report, roofs: Achieved, *, width: int) -> str:
-    """Square products M=N=K of one way to multiply; empty where none was measured."""
-    points = gemms_of(report.points, roofs.product, "square")
+    """Square products M=N=K of one GEMM variant; empty where none was measured."""
+    points = gemms_of(report.points, roofs.variant, "square")
     rows = [
         [str(point.M), *_rates(point), _bound_by(point, roofs), _of_roof(point, roofs), _warm(point, report)]
         for point in points
     ]
-    title = f"Square GEMM, {roofs.product.title}, measured"
+    title = f"Square GEMM, {roofs.variant.title}, measured"
     return _table((Column("M=N=K"), *_RATES, _BOUND_BY, _OF_ROOF, _WARM), rows, title, width)
 
 
 def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products with a model's weights, one row a shape and number of tokens M; empty where none was measured."""
-    points = gemms_of(report.points, roofs.product, "skinny")
+    points = gemms_of(report.points, roofs.variant, "skinny")
     rows = [
         [
             point.label or MISSING,
@@ -69,12 +69,12 @@ def weight_shape_table(report: Report, roofs: Achieved, *, width: int) -> str:
         for point in points
     ]
     columns = (Column("shape"), Column("K"), Column("N"), Column("M"), *_RATES, _OF_ROOF, _WARM)
-    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.product.title}, measured", width)
+    return _table(columns, rows, f"Weight shapes, M tokens, {roofs.variant.title}, measured", width)
 
 
 def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
     """Products that decide the compute roofs; empty where none was measured."""
-    points = gemms_of(report.points, roofs.product, "reference", "best")
+    points = gemms_of(report.points, roofs.variant, "reference", "best")
     rows = [
         [
             *(_roof_of(point), str(point.M), str(point.K), str(point.N)),
@@ -86,7 +86,7 @@ def reference_table(report: Report, roofs: Achieved, *, width: int) -> str:
         Column("roof"),
         *(Column("M"), Column("K"), Column("N"), *_RATES, Column("clock", "MHz"), Column("power", "W")),
     )
-    return _table(columns, rows, f"Reference shapes, {roofs.product.title}, measured", width)
+    return _table(columns, rows, f"Reference shapes, {roofs.variant.title}, measured", width)
 
 
 def stream_table(report: Report, *, width: int) -> str:
@@ -161,7 +161,7 @@ def _warm(point: GemmPoint, report: Report) -> str:
 
 
 def run_table(reports: Sequence[Report], *, width: int = DEFAULT_WIDTH) -> str:
-    """Table of the reports of one run, a row for each way to multiply."""
+    """Table of the reports of one run, a row for each GEMM variant."""
     return text_table(_RUN_COLUMNS, [row for report in reports for row in _run_rows(report)], width=width)
 
 
@@ -169,10 +169,10 @@ def _run_rows(report: Report) -> Iterator[list[str]]:
     outcome = _outcome(report)
     memory = memory_roofs(report)
     beta = significant(None if memory is None else memory.beta.value)
-    found = [achieved(report, product) for product in products_in(report)]
+    found = [achieved(report, variant) for variant in variants_in(report)]
     for roofs in found:
         pi, ridge = significant(roofs.pi.value), significant(roofs.ridge)
-        yield [*_gpu_cells(report), roofs.product.title, pi, beta, ridge, outcome]
+        yield [*_gpu_cells(report), roofs.variant.title, pi, beta, ridge, outcome]
     if not found:
         yield [*_gpu_cells(report), MISSING, MISSING, beta, MISSING, outcome]
 

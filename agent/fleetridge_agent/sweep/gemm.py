@@ -46,7 +46,7 @@ def measure_shape(timer: CallTimer, gemm: Gemm, label: str | None) -> GemmPoint 
     """
     require_memory(timer, gemm.bytes)
     with timer.device.gemm(gemm, timer.fill) as launch:
-        call = Call(launch, f"shapes {gemm.product}")
+        call = Call(launch, f"shapes {gemm.variant}")
         call_ms = timer.warmed_up_ms(call)
         if timer.device.description.has_replay and call_ms < REPLAY_BELOW_MS:
             return None
@@ -134,9 +134,9 @@ def gemm_point(gemm: Gemm, timing: Timing, **rest: object) -> GemmPoint:
             "M": gemm.m,
             "K": gemm.k,
             "N": gemm.n,
-            "dtype": gemm.product.dtype,
-            "out_dtype": gemm.product.output,
-            "fast_accumulation": gemm.product.fast_accumulation,
+            "dtype": gemm.variant.dtype,
+            "out_dtype": gemm.variant.output,
+            "fast_accumulation": gemm.variant.fast_accumulation,
             "ms": timing.ms,
             "spread": timing.spread,
             "reps": timing.reps,
@@ -187,4 +187,4 @@ def _over_allocations(times_ms: Sequence[float], calls: int) -> Timing:
 
 
 def _phase(gemm: Gemm) -> str:
-    return f"decode {gemm.product}"
+    return f"decode {gemm.variant}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fleetridge.quantities import MIB
 from fleetridge.report import Sweep
 from fleetridge.weight_shapes import served_model
-from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, Product, products_of
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, GemmVariant, variants_of
 from fleetridge_agent.device.interface import DeviceDescription
 from fleetridge_agent.errors import UsageError
 from fleetridge_agent.measurement_protocol import DECODE_ROWS, LOOKS, REPS, WARMUP, DeviceKind
@@ -29,22 +29,22 @@ _DECODE_M = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """Measure the judged burst roof of one way to multiply."""
+    """Measure the judged burst roof of one GEMM variant."""
 
     gemm: Gemm
 
     def __str__(self) -> str:
-        return f"reference {self.gemm.product}"
+        return f"reference {self.gemm.variant}"
 
 
 @dataclass(frozen=True, slots=True)
 class SustainedStep:
-    """Measure the judged sustained roof of one way to multiply."""
+    """Measure the judged sustained roof of one GEMM variant."""
 
     gemm: Gemm
 
     def __str__(self) -> str:
-        return f"sustained {self.gemm.product}"
+        return f"sustained {self.gemm.variant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """Look for the fastest of these shapes of one way to multiply."""
+    """Look for the fastest of these shapes of one GEMM variant."""
 
     gemms: tuple[Gemm, ...]
 
     def __str__(self) -> str:
-        return f"search {self.gemms[0].product}"
+        return f"search {self.gemms[0].variant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class DecodeStep:
 
     def __str__(self) -> str:
         rows = [shape.gemm.m for shape in self.shapes]
-        return f"decode {self.shapes[0].label} M={min(rows)}…{max(rows)} {self.shapes[0].gemm.product}"
+        return f"decode {self.shapes[0].label} M={min(rows)}…{max(rows)} {self.shapes[0].gemm.variant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,8 @@ def plan_sweep(options: SweepOptions, description: DeviceDescription, *, free_by
     """
     defaults = _DEFAULTS[description.kind]
     dtypes = _dtypes(options, description) if options.mode != "bandwidth" else ()
-    references = tuple(_reference(product, description) for dtype in dtypes for product in products_of(dtype))
-    shapes = _shapes(options, defaults, tuple(gemm.product for gemm in references))
+    references = tuple(_reference(variant, description) for dtype in dtypes for variant in variants_of(dtype))
+    shapes = _shapes(options, defaults, tuple(gemm.variant for gemm in references))
     streams = None if options.mode == "gemm" else _stream_step(options, description, free_bytes)
     return SweepPlan(
         steps=tuple(_steps(options, description, references, streams, shapes)),
@@ -222,7 +222,7 @@ def _dtypes(options: SweepOptions, description: DeviceDescription) -> tuple[str,
     return tuple(dict.fromkeys(chosen))
 
 
-def _shapes(options: SweepOptions, defaults: _Defaults, products: tuple[Product, ...]) -> tuple[ShapeStep, ...]:
+def _shapes(options: SweepOptions, defaults: _Defaults, variants: tuple[GemmVariant, ...]) -> tuple[ShapeStep, ...]:
     try:
         weights = served_model(options.model).divided_by(options.tensor_parallel)
     except ValueError as error:
@@ -230,10 +230,10 @@ def _shapes(options: SweepOptions, defaults: _Defaults, products: tuple[Product,
     square, m_sweep = _sizes(options, defaults)
     return tuple(
         step
-        for product in products
+        for variant in variants
         for step in (
-            *(ShapeStep(Gemm(size, size, size, product), None) for size in square),
-            *(ShapeStep(Gemm(m, weight.k, weight.n, product), weight.label) for weight in weights for m in m_sweep),
+            *(ShapeStep(Gemm(size, size, size, variant), None) for size in square),
+            *(ShapeStep(Gemm(m, weight.k, weight.n, variant), weight.label) for weight in weights for m in m_sweep),
         )
     )
 
@@ -264,10 +264,10 @@ def _shuffled(shapes: tuple[ShapeStep, ...], seed: int) -> list[Step]:
     return order
 
 
-def _reference(product: Product, description: DeviceDescription) -> Gemm:
+def _reference(variant: GemmVariant, description: DeviceDescription) -> Gemm:
     # A driver that does not say how many multiprocessors it has is treated as having one.
     sm_count = description.gpu.sm_count or 1
-    return reference_gemm(product, kind=description.kind, sm_count=sm_count)
+    return reference_gemm(variant, kind=description.kind, sm_count=sm_count)
 
 
 def _stream_step(options: SweepOptions, description: DeviceDescription, free_bytes: int) -> StreamStep:

@@ -10,7 +10,7 @@ from datetime import datetime
 from fleetridge.judged_kernels import BEST_GEMM, JUDGED_LEVEL, READ_STREAM, REFERENCE_GEMM
 from fleetridge.quantities import percent, significant
 from fleetridge.report import Evidence, GemmPoint, Point, Roof, Sweep
-from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.device.gemm_variants import GemmVariant
 from fleetridge_agent.measurement_protocol import FALLING
 from fleetridge_agent.sweep.gemm import MeasuredGemm
 from fleetridge_agent.sweep.plan import ShapeStep
@@ -68,7 +68,7 @@ class SweepResult:
 
 def compute_roof(measured: MeasuredGemm, *, kernel: str, position: int) -> Roof:
     """
-    The roof that a shape of one way to multiply set.
+    The roof that a shape of one GEMM variant set.
 
     Args:
         measured: the shape.
@@ -128,17 +128,17 @@ class Results:
     Collected while a sweep runs, so that whatever ends it early leaves what was measured before.
 
     Attributes:
-        references, sustained: judged shapes, by way to multiply.
+        references, sustained: judged shapes, by GEMM variant.
         streams: memory kernels and copies over the link, by level and kernel.
         shapes: points of other shapes, cold and perhaps warm.
         bests: the fastest shape that a search found, measured once more.
     """
 
-    references: dict[Product, MeasuredGemm] = field(default_factory=dict)
-    sustained: dict[Product, MeasuredGemm] = field(default_factory=dict)
+    references: dict[GemmVariant, MeasuredGemm] = field(default_factory=dict)
+    sustained: dict[GemmVariant, MeasuredGemm] = field(default_factory=dict)
     streams: dict[tuple[str, str], MeasuredStream] = field(default_factory=dict)
     shapes: dict[ShapeStep, tuple[GemmPoint, ...]] = field(default_factory=dict)
-    bests: dict[Product, MeasuredGemm] = field(default_factory=dict)
+    bests: dict[GemmVariant, MeasuredGemm] = field(default_factory=dict)
 
     @property
     def read(self) -> MeasuredStream | None:

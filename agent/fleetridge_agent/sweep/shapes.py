@@ -1,7 +1,7 @@
 """
 Shapes of the compute roofs: the reference whose rate is judged, and the search for the fastest, which is shown.
 
-Reference shapes depend on nothing but the device's number of multiprocessors (cores of a CPU), the way to multiply and
+Reference shapes depend on nothing but the device's number of multiprocessors (cores of a CPU), the GEMM variant and
 the protocol version, so that every gpu of a model is measured on the same work wherever and whenever that happens.
 
 A gpu computes a product in tiles, one per multiprocessor at a time, in waves; a last wave that fills only half of the
@@ -16,7 +16,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
-from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.device.gemm_variants import Gemm, GemmVariant
 from fleetridge_agent.measurement_protocol import (
     SEARCH_CANDIDATES,
     SEARCH_FINALISTS,
@@ -80,21 +80,21 @@ _KNOWN = (
 )
 
 
-def reference_gemm(product: Product, *, kind: DeviceKind, sm_count: int) -> Gemm:
-    """The judged shape of one way to multiply on a device with this many multiprocessors (cores of a CPU)."""
+def reference_gemm(variant: GemmVariant, *, kind: DeviceKind, sm_count: int) -> Gemm:
+    """The judged shape of one GEMM variant on a device with this many multiprocessors (cores of a CPU)."""
     if kind == "cpu":
         size = _cpu_size(sm_count)
-        return Gemm(size, size, size, product)
+        return Gemm(size, size, size, variant)
     m, n = _most_square(_WAVES * sm_count)
-    return Gemm(m, REFERENCE_K, n, product)
+    return Gemm(m, REFERENCE_K, n, variant)
 
 
 def candidates(reference: Gemm, *, sm_count: int, seed: int) -> tuple[Gemm, ...]:
     """The reference shape and others to try, in random order: those known to be fast, and a draw of wave-fit ones."""
-    product = reference.product
+    variant = reference.variant
     draw = random.Random(seed)  # noqa: S311 # an order of measuring, no secret
-    known = [Gemm(m, k, n, product) for m, k, n in _KNOWN]
-    fitting = sorted(set(_wave_fit(product, sm_count)) - set(known), key=lambda gemm: (gemm.m, gemm.k, gemm.n))
+    known = [Gemm(m, k, n, variant) for m, k, n in _KNOWN]
+    fitting = sorted(set(_wave_fit(variant, sm_count)) - set(known), key=lambda gemm: (gemm.m, gemm.k, gemm.n))
     fitting = [gemm for gemm in fitting if _LEAST_WORK <= _work(gemm) / _work(reference) <= _MOST_WORK]
     drawn = draw.sample(fitting, min(len(fitting), SEARCH_CANDIDATES - len(known)))
     order = list(dict.fromkeys((reference, *known, *drawn)))
@@ -108,14 +108,14 @@ def search(timer: CallTimer, gemms: Sequence[Gemm]) -> MeasuredGemm:
 
     The rough rates only choose who is measured again: the best of many noisy ones is too good to be true.
     """
-    phase = f"search {gemms[0].product}"
+    phase = f"search {gemms[0].variant}"
     require_memory(timer, min(gemm.bytes for gemm in gemms))
     fitting = [gemm for gemm in gemms if gemm.bytes <= available_bytes(timer)]
     rough = [(_rough_rate(timer, gemm, phase), gemm) for gemm in fitting]
     rough.sort(key=lambda one: -one[0])
     finalists = [gemm for _, gemm in rough[:SEARCH_FINALISTS]]
     confirmed = measure_in_blocks(
-        timer, finalists, label="best", phase=f"best {gemms[0].product}", looks=timer.pace.looks[:1]
+        timer, finalists, label="best", phase=f"best {gemms[0].variant}", looks=timer.pace.looks[:1]
     )
     return max(confirmed, key=lambda one: one.point.derived_tflops)
 
@@ -138,13 +138,13 @@ def _rough_rate(timer: CallTimer, gemm: Gemm, phase: str) -> float:
     return _work(gemm) / ms
 
 
-def _wave_fit(product: Product, sm_count: int) -> Iterator[Gemm]:
+def _wave_fit(variant: GemmVariant, sm_count: int) -> Iterator[Gemm]:
     for tile_m, tile_n in _TILES:
         for tiles in (waves * sm_count for waves in _SEARCH_WAVES):
             for row_tiles in (count for count in range(1, tiles + 1) if tiles % count == 0):
                 m, n = row_tiles * tile_m, tiles // row_tiles * tile_n
                 if _SMALLEST_SIDE <= m <= _LARGEST_M and _SMALLEST_SIDE <= n <= _LARGEST_N:
-                    yield from (Gemm(m, k, n, product) for k in _KS)
+                    yield from (Gemm(m, k, n, variant) for k in _KS)
 
 
 def _work(gemm: Gemm) -> int:

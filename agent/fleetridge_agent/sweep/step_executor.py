@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from fleetridge.quantities import MIB, significant
 from fleetridge.report import GemmPoint
-from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.device.gemm_variants import Gemm, GemmVariant
 from fleetridge_agent.device.interface import OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.measurement_protocol import CANARY_BLOCKS, CANARY_GAP, REST_S
 from fleetridge_agent.sweep.call_timer import CallTimer
@@ -51,7 +51,7 @@ class StepExecutor:
     buffer_bytes: int | None = None
     is_standard: bool = True
     is_unstable: bool | None = None
-    _given_up: set[Product] = field(default_factory=set)
+    _given_up: set[GemmVariant] = field(default_factory=set)
 
     def execute(self, step: Step) -> None:
         """
@@ -69,10 +69,10 @@ class StepExecutor:
             self.results.add_streams(measure_links(self.timer))
         elif isinstance(step, CanaryStep):
             self._canary(step)
-        elif self._product_of(step) in self._given_up:
+        elif self._variant_of(step) in self._given_up:
             return
         elif isinstance(step, SearchStep):
-            self.results.bests[self._product_of(step)] = search(self.timer, step.gemms)
+            self.results.bests[self._variant_of(step)] = search(self.timer, step.gemms)
         elif isinstance(step, SustainedStep):
             self._sustained(step)
         elif isinstance(step, ShapeStep):
@@ -85,25 +85,25 @@ class StepExecutor:
         self.notes.append(Note(str(step), error.reason, str(error)))
         if isinstance(error, UnsupportedError) and isinstance(step, ReferenceStep):
             # Where not even the judged shape can be multiplied so, no other shape can.
-            self._given_up.add(step.gemm.product)
+            self._given_up.add(step.gemm.variant)
 
-    def _product_of(self, step: SearchStep | SustainedStep | ShapeStep | DecodeStep) -> Product:
+    def _variant_of(self, step: SearchStep | SustainedStep | ShapeStep | DecodeStep) -> GemmVariant:
         if isinstance(step, SearchStep):
-            return step.gemms[0].product
-        return (step.shapes[0] if isinstance(step, DecodeStep) else step).gemm.product
+            return step.gemms[0].variant
+        return (step.shapes[0] if isinstance(step, DecodeStep) else step).gemm.variant
 
     def _reference(self, step: ReferenceStep) -> None:
         measured = self._measured_reference(step.gemm, self.timer.pace.looks)
-        self.results.references[step.gemm.product] = measured
+        self.results.references[step.gemm.variant] = measured
         self._note_blocks(str(step), measured)
 
     def _measured_reference(self, gemm: Gemm, looks: Sequence[int]) -> MeasuredGemm:
-        phase = f"reference {gemm.product}"
+        phase = f"reference {gemm.variant}"
         return measure_in_blocks(self.timer, [gemm], label="reference", phase=phase, looks=looks)[0]
 
     def _sustained(self, step: SustainedStep) -> None:
         measured = measure_sustained(self.timer, step.gemm, label="reference", phase=str(step))
-        self.results.sustained[step.gemm.product] = measured
+        self.results.sustained[step.gemm.variant] = measured
         self._note_blocks(str(step), measured)
 
     def _streams(self, step: StreamStep) -> None:
@@ -148,11 +148,11 @@ class StepExecutor:
         return True
 
     def _canary(self, step: CanaryStep) -> None:
-        reference = None if step.gemm is None else self.results.references.get(step.gemm.product)
+        reference = None if step.gemm is None else self.results.references.get(step.gemm.variant)
         unstable: list[Note | None] = []
         if step.gemm is not None and reference is not None:
             canary = self._remeasured_reference(step.gemm, reference)
-            self.results.references[step.gemm.product] = canary.kept
+            self.results.references[step.gemm.variant] = canary.kept
             unstable.append(canary.note)
         if step.has_streams and self.results.read is not None:
             read = self._remeasured_read(self.results.read)
@@ -168,7 +168,7 @@ class StepExecutor:
             lambda looks: self._measured_reference(gemm, looks),
             lambda measured: measured.point.derived_tflops,
             looks=self.timer.pace.looks,
-            what=f"reference {gemm.product}",
+            what=f"reference {gemm.variant}",
         )
 
     def _remeasured_read(self, before: MeasuredStream) -> CanaryResult[MeasuredStream]:

@@ -68,7 +68,7 @@ def test_options_reach_the_measurement(agent: Agent, node: AgentNode) -> None:
     assert (report.sweep.buffer_bytes, report.sweep.reps, report.sweep.warmup) == (2048 * 1024**2, 5, 2)
     assert report.sweep.tensor_parallel == 2
     assert report.agent.method == "custom"
-    assert {gemm.product.dtype for gemm in node.touched("GPU-a") if isinstance(gemm, Gemm)} == {"float16"}
+    assert {gemm.variant.dtype for gemm in node.touched("GPU-a") if isinstance(gemm, Gemm)} == {"float16"}
 
 
 def test_variables_stand_in_for_options(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fleetridge.report import GemmPoint, Node, Report, Run
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.cpu import CpuDevice
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.device.interface import UnsupportedError
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.device_sweep import run_sweep
@@ -70,7 +70,7 @@ def test_the_rate_of_a_point_follows_from_its_shape(result: SweepResult) -> None
 @pytest.mark.parametrize("dtype", ["tf32", "float8_e4m3fn"])
 def test_what_a_cpu_does_not_have_is_refused(cpu: CpuDevice, dtype: str) -> None:
     """Torch would compute it in another dtype; that is not measured under this one's name."""
-    gemm = Gemm(32, 32, 32, Product(dtype))
+    gemm = Gemm(32, 32, 32, GemmVariant(dtype))
 
     with pytest.raises(UnsupportedError):
         cpu.check_output(gemm, Fill())
@@ -81,7 +81,7 @@ def test_what_a_cpu_does_not_have_is_refused(cpu: CpuDevice, dtype: str) -> None
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8"])
 def test_a_cpu_multiplies_right(cpu: CpuDevice, dtype: str) -> None:
     """Checked against float64."""
-    assert cpu.check_output(Gemm(64, 256, 64, Product(dtype)), Fill()) <= 0.02
+    assert cpu.check_output(Gemm(64, 256, 64, GemmVariant(dtype)), Fill()) <= 0.02
 
 
 def _uuid(root: Path, environ: dict[str, str], machine_id: str = "") -> str | None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fleetridge_agent.device.cuda_timing import ReplayedCopies, queued_ms, windows_ms
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.device.interface import OutOfDeviceMemoryError, UnsupportedError
 
 
@@ -82,7 +82,7 @@ def test_windows_are_queued_ahead_and_follow_each_other_without_a_gap(gpu: _Gpu)
     assert (first, second) == (4 - 1, 9 - 4)
 
 
-_GEMM = Gemm(32, 64, 16, Product("float32"))
+_GEMM = Gemm(32, 64, 16, GemmVariant("float32"))
 
 
 class _Graph:

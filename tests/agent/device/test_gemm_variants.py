@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.device.gemm_variants import Gemm, Product, refusal
+from fleetridge_agent.device.gemm_variants import Gemm, GemmVariant, unsupported_reason
 
 
 def _refusal(
     dtype: str, capability: tuple[int, int], *, m: int = 4096, k: int = 4096, is_hip: bool = False, **environ: str
 ) -> str | None:
-    gemm = Gemm(m, k, 4096, Product(dtype))
-    return refusal(gemm, capability=capability, is_hip=is_hip, environ=environ)
+    gemm = Gemm(m, k, 4096, GemmVariant(dtype))
+    return unsupported_reason(gemm, capability=capability, is_hip=is_hip, environ=environ)
 
 
 @pytest.mark.parametrize(

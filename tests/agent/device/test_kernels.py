@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.device.interface import DeviceFaultError, OutOfDeviceMemoryError, UnsupportedError
 from fleetridge_agent.device.kernels import device_errors, gemm_operands, stream_launches
 from fleetridge_agent.errors import SweepError
@@ -12,7 +12,7 @@ _CPU = torch.device("cpu")
 
 
 def _gemm(dtype: str, m: int = 96, k: int = 128, n: int = 64) -> Gemm:
-    return Gemm(m, k, n, Product(dtype))
+    return Gemm(m, k, n, GemmVariant(dtype))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "float8_e4m3fn"])
@@ -24,7 +24,7 @@ def test_a_launch_multiplies_the_operands(dtype: str) -> None:
     product = operands.launch()
 
     assert product.shape == (96, 64)
-    assert str(product.dtype) == f"torch.{gemm.product.output}"
+    assert str(product.dtype) == f"torch.{gemm.variant.output}"
     expected = operands.a.double() @ operands.b.double().t()
     torch.testing.assert_close(product.double(), expected, rtol=0.02, atol=0.2)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.device.interface import DeviceFaultError
 from fleetridge_agent.device.kernels import GemmOperands, gemm_operands, require_correct
 
@@ -15,7 +15,7 @@ def _operands(gemm: Gemm) -> GemmOperands:
 
 
 def _gemm(dtype: str) -> Gemm:
-    return Gemm(128, 1024, 192, Product(dtype))
+    return Gemm(128, 1024, 192, GemmVariant(dtype))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8"])

@@ -171,7 +171,7 @@ def test_modules_that_measure_nothing_do_without_torch() -> None:
         "readings.nvml_telemetry",
         "sweep.report",
         "sweep.device_sweep",
-        "worker.launch",
+        "worker.launcher",
     )
     imports = "\n".join(f"import fleetridge_agent.{module}" for module in modules)
     program = f"import sys\n{imports}\nsys.exit('torch' in sys.modules)"

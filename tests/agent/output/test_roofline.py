@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Report
-from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, products_in
+from fleetridge_agent.output.roof_selection import Achieved, GivenPeaks, achieved, variants_in
 from fleetridge_agent.output.roofline import ModelTraits, roofline_block, shape_table, t_star_sentence, workload_table
 from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import compute_roof, make_report, memory_roof
@@ -18,8 +18,8 @@ NOTHING_GIVEN = GivenPeaks()
 
 def block(report: Report, given: GivenPeaks = NOTHING_GIVEN) -> dict[str, str]:
     """Values by name, with lines that were broken put together again."""
-    (product, *_) = products_in(report)
-    lines = roofline_block(report, achieved(report, product), given, width=1000).splitlines()[2:]
+    (variant, *_) = variants_in(report)
+    lines = roofline_block(report, achieved(report, variant), given, width=1000).splitlines()[2:]
     return {name.strip(): value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 
 
@@ -146,7 +146,7 @@ def roofs_at(ridge: float, dtype: str = "bfloat16", out_dtype: str | None = None
     """Roofs whose ratio is the given ridge."""
     roofs = [compute_roof(ridge * 4.0, dtype=dtype, out_dtype=out_dtype), memory_roof(4000.0)]
     report = Report.model_validate(make_report(points=[], roofs=roofs))
-    return achieved(report, products_in(report)[0])
+    return achieved(report, variants_in(report)[0])
 
 
 def joined(text: str) -> str:
@@ -193,7 +193,7 @@ def test_the_users_model_is_placed_and_not_another() -> None:
 
 def test_weight_shapes_of_the_sweeps_model_have_their_own_t_star() -> None:
     report = swept(options=SweepOptions(square=(512,), m_sweep=(1,), tensor_parallel=2))
-    table = shape_table(report, achieved(report, products_in(report)[0]), width=80)
+    table = shape_table(report, achieved(report, variants_in(report)[0]), width=80)
     ridge = 800 / 4.4
     tokens = ridge * 2 * 4096 * 3072 / (2 * 4096 * 3072 - ridge * 2 * (4096 + 3072))
 
@@ -202,7 +202,7 @@ def test_weight_shapes_of_the_sweeps_model_have_their_own_t_star() -> None:
 
 def test_without_a_ridge_nothing_is_placed() -> None:
     report = swept(options=SweepOptions(mode="gemm", square=(512,), m_sweep=(1,)))
-    roofs = achieved(report, products_in(report)[0])
+    roofs = achieved(report, variants_in(report)[0])
 
     assert workload_table(roofs, TRAITS, width=80) == ""
     assert t_star_sentence(roofs, TRAITS, width=80) == ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleetridge.report import Report
-from fleetridge_agent.device.gemm_variants import Gemm, Product
-from fleetridge_agent.output.roof_selection import Achieved, achieved, products_in
+from fleetridge_agent.device.gemm_variants import Gemm, GemmVariant
+from fleetridge_agent.output.roof_selection import Achieved, achieved, variants_in
 from fleetridge_agent.output.tables import reference_table, run_table, square_table, stream_table, weight_shape_table
 from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import make_skipped_report
@@ -13,7 +13,7 @@ from support.sweeps import SMALL, swept
 
 
 def found(report: Report) -> Achieved:
-    return achieved(report, products_in(report)[0])
+    return achieved(report, variants_in(report)[0])
 
 
 def cells(table: str) -> list[list[str]]:
@@ -33,7 +33,7 @@ def test_squares_show_time_rate_intensity_and_what_limits_them() -> None:
 
 
 def test_a_product_below_its_roof_shows_by_how_much() -> None:
-    square = Gemm(8192, 8192, 8192, Product("bfloat16"))
+    square = Gemm(8192, 8192, 8192, GemmVariant("bfloat16"))
     report = swept(ScriptedDevice(samples={square: [2 * 8192**3 / 400e12 * 1e3]}))
     (row,) = [row for row in cells(square_table(report, found(report), width=80)) if row[0] == "8192"]
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from fleetridge_agent.busy.foreign_use import ForeignUseWatch
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.sweep.call_timer import Call, CallTimer, Pace
 from fleetridge_agent.sweep.timing_statistics import BlockTiming, Timing
 from support.scripted_device import ScriptedDevice
 
-_FAST = Gemm(1024, 1024, 1024, Product("bfloat16"))
-_SLOW = Gemm(16384, 16384, 16384, Product("float32"))
+_FAST = Gemm(1024, 1024, 1024, GemmVariant("bfloat16"))
+_SLOW = Gemm(16384, 16384, 16384, GemmVariant("float32"))
 
 
 def _call_timer(device: ScriptedDevice, pace: Pace | None = None) -> CallTimer:
@@ -75,7 +75,7 @@ def test_a_call_that_takes_longer_than_that_is_queued_alone() -> None:
 def test_blocks_take_turns_and_every_other_round_goes_backwards() -> None:
     """A slow drift then meets all shapes alike."""
     device = ScriptedDevice()
-    small = Gemm(512, 512, 512, Product("bfloat16"))
+    small = Gemm(512, 512, 512, GemmVariant("bfloat16"))
     _in_blocks(device, [_FAST, small], 3)
 
     start = device.events.index("rest 0.1")

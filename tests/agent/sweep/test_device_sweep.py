@@ -4,7 +4,7 @@ import pytest
 
 from fleetridge.report import GemmPoint, Roof
 from fleetridge_agent.busy.foreign_use import ForeignUse
-from fleetridge_agent.device.gemm_variants import Fill, Gemm, Product
+from fleetridge_agent.device.gemm_variants import Fill, Gemm, GemmVariant
 from fleetridge_agent.errors import SweepError
 from fleetridge_agent.progress import Progress
 from fleetridge_agent.readings.evidence import Sample
@@ -14,7 +14,7 @@ from fleetridge_agent.sweep.results import SweepResult
 from fleetridge_agent.sweep.shapes import reference_gemm
 from support.scripted_device import GIB, MIB, ScriptedDevice, described
 
-_BF16 = Product("bfloat16")
+_BF16 = GemmVariant("bfloat16")
 _FEW = SweepOptions(square=(512, 4096), m_sweep=(1, 512))
 _JUDGED = SweepOptions(profile="quick")
 _REFERENCE = reference_gemm(_BF16, kind="cuda", sm_count=132)

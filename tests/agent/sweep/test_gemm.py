@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.report import GemmPoint
-from fleetridge_agent.device.gemm_variants import Gemm, Product
+from fleetridge_agent.device.gemm_variants import Gemm, GemmVariant
 from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from support.scripted_device import GIB, ScriptedDevice, described
 
-_BF16 = Product("bfloat16")
+_BF16 = GemmVariant("bfloat16")
 _DECODE = SweepOptions(profile="quick", mode="gemm", m_sweep=(1, 16))
 
 

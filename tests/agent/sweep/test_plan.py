@@ -139,8 +139,8 @@ def test_float8_is_measured_with_and_without_fast_accumulation() -> None:
     """They are roofs of their own, never one under the other's name."""
     plan = _plan(SweepOptions(dtypes=("float8_e4m3fn",), profile="quick", mode="gemm"))
 
-    references = [step.gemm.product for step in plan.steps if isinstance(step, ReferenceStep)]
-    assert [product.fast_accumulation for product in references] == [False, True]
+    references = [step.gemm.variant for step in plan.steps if isinstance(step, ReferenceStep)]
+    assert [variant.fast_accumulation for variant in references] == [False, True]
 
 
 def test_a_full_sweep_measures_every_dtype_the_devices_own_first() -> None:
@@ -192,7 +192,7 @@ def test_a_cpu_is_measured_with_sizes_that_it_can_do() -> None:
     plan = plan_sweep(SweepOptions(all_shapes=True), _CPU, free_bytes=16 * GIB)
 
     assert not {SearchStep, LinkStep, SustainedStep} & {type(step) for step in plan.steps}
-    assert {step.gemm.product.dtype for step in plan.shapes} == {"float32"}
+    assert {step.gemm.variant.dtype for step in plan.shapes} == {"float32"}
     assert max(step.gemm.m for step in plan.shapes) <= 2048
     assert _buffer_bytes(plan) == 512 * MIB
 

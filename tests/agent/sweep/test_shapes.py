@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge.arithmetic_intensity import gemm_flops
-from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, Product
+from fleetridge_agent.device.gemm_variants import MEASURED_DTYPES, Gemm, GemmVariant
 from fleetridge_agent.measurement_protocol import SEARCH_CANDIDATES, SEARCH_REPS, DeviceKind
 from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import candidates, reference_gemm
 from support.scripted_device import GIB, ScriptedDevice
 
-_BF16 = Product("bfloat16")
+_BF16 = GemmVariant("bfloat16")
 _SM_COUNTS = st.integers(min_value=1, max_value=400)
 
 
@@ -64,7 +64,7 @@ def test_the_judged_shape_suits_every_dtype(dtype: str) -> None:
     """Sizes are multiples of 16 and have more than 16 rows, which float8 and int8 products ask for."""
     kinds: tuple[DeviceKind, ...] = ("cuda", "cpu")
     for kind in kinds:
-        gemm = reference_gemm(Product(dtype), kind=kind, sm_count=46)
+        gemm = reference_gemm(GemmVariant(dtype), kind=kind, sm_count=46)
         assert gemm.k % 16 == gemm.n % 16 == 0
         assert gemm.m > 16
 
@@ -72,7 +72,7 @@ def test_the_judged_shape_suits_every_dtype(dtype: str) -> None:
 @given(cores=st.integers(min_value=1, max_value=512))
 def test_a_cpu_gets_the_same_work_per_core_whatever_its_size(cores: int) -> None:
     """The cube grows with the cores, so that a call takes about as long on two as on two hundred."""
-    gemm = reference_gemm(Product("float32"), kind="cpu", sm_count=cores)
+    gemm = reference_gemm(GemmVariant("float32"), kind="cpu", sm_count=cores)
 
     assert gemm.m == gemm.k == gemm.n
     assert gemm.m**3 / cores == pytest.approx(1024**3 / 2, rel=0.25)
@@ -95,7 +95,7 @@ def test_candidates_are_many_each_once_and_the_judged_shape_is_among_them(sm_cou
 
     assert reference in gemms
     assert len(set(gemms)) == len(gemms) <= SEARCH_CANDIDATES + 1
-    assert {gemm.product for gemm in gemms} == {_BF16}
+    assert {gemm.variant for gemm in gemms} == {_BF16}
 
 
 def test_a_seed_decides_the_order() -> None:
@@ -125,7 +125,7 @@ def test_most_candidates_fill_whole_waves() -> None:
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
 def test_candidates_suit_the_dtypes_that_ask_for_multiples_of_sixteen(dtype: str) -> None:
     """None would be refused for its size."""
-    gemms = candidates(Gemm(4608, 13568, 5632, Product(dtype)), sm_count=132, seed=0)
+    gemms = candidates(Gemm(4608, 13568, 5632, GemmVariant(dtype)), sm_count=132, seed=0)
 
     assert all(gemm.m > 16 and gemm.k % 16 == gemm.n % 16 == 0 for gemm in gemms)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleetridge_agent.device.gemm_variants import Product
+from fleetridge_agent.device.gemm_variants import GemmVariant
 from fleetridge_agent.sweep.device_sweep import run_sweep
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.shapes import reference_gemm
@@ -58,7 +58,7 @@ def test_a_sweep_of_a_steady_device_says_that_it_is_stable() -> None:
 @pytest.mark.parametrize("work", ["read", "reference"])
 def test_a_device_that_has_changed_by_the_end_is_unstable(work: str) -> None:
     """The report says so, with the rates; the roof keeps a value."""
-    gemm = reference_gemm(Product("bfloat16"), kind="cuda", sm_count=132)
+    gemm = reference_gemm(GemmVariant("bfloat16"), kind="cuda", sm_count=132)
     key = "read" if work == "read" else gemm
     # Probes, then eight blocks at the first time, then whatever comes later at the second.
     first = [1.0] * (2 + 8 * 10)
