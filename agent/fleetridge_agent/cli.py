@@ -168,7 +168,7 @@ _SWEEP: _Groups = (
     ("measuring", options.MEASURING),
     ("showing", options.SHOWING),
     ("this node", options.NAMING),
-    ("surroundings", options.COMMON),
+    ("state and logs", options.COMMON),
 )
 _RUN: _Groups = (
     ("the node as a whole", options.NODE_WIDE),
@@ -176,7 +176,7 @@ _RUN: _Groups = (
     ("delivering", options.DELIVERING),
     ("this node", options.NAMING),
     ("measuring", options.MEASURING),
-    ("surroundings", options.COMMON),
+    ("state and logs", options.COMMON),
 )
 _DAEMON: _Groups = (
     ("rounds", options.ROUNDS),
@@ -184,14 +184,14 @@ _DAEMON: _Groups = (
     ("delivering", options.DELIVERING),
     ("this node", options.NAMING),
     ("measuring", options.MEASURING),
-    ("surroundings", options.COMMON),
+    ("state and logs", options.COMMON),
 )
-_FLUSH: _Groups = (("delivering", options.DELIVERING), ("surroundings", options.COMMON))
+_FLUSH: _Groups = (("delivering", options.DELIVERING), ("state and logs", options.COMMON))
 _CHECK: _Groups = (
     ("checking", (*options.CHECKING, *options.CHECKED)),
     ("delivering", options.DELIVERING),
     ("this node", options.NAMING),
-    ("surroundings", options.COMMON),
+    ("state and logs", options.COMMON),
 )
 # Those that say what is printed and where to are nobody's trouble.
 _DOCTOR: _Groups = (

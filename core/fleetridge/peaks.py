@@ -3,7 +3,7 @@ Published dense peaks: what vendors say that a device multiplies and reads, with
 
 A device is found by its exact name or not at all. Names that contain one another are other products ("A10" and "A100",
 "H200" and "GH200"), and a MIG slice, whose name has a suffix, is a part of a device without a published peak. What is
-not known is None: a wrong yardstick is worse than none.
+not known is None: a wrong reference is worse than none.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def check(value: Json, *, max_values: int = MAX_VALUES) -> None:
 
 
 def _passes(value: Json, max_values: int) -> bool:
-    """Whether nothing is wrong with a value; False also where that cannot be told in short."""
+    """Whether nothing is wrong with a value; False also where that a short look does not show."""
     level: list[Json] = [value]
     count = 1
     for _ in range(MAX_DEPTH):
@@ -135,7 +135,7 @@ def _may_stay(parts: list[Json]) -> bool:
 
 
 def _raise_first_fault(value: Json, max_values: int) -> None:
-    """Walk in the order of the text, so that the first fault is the one that is told."""
+    """Walk in the order of the text, so that the first fault is the one that is reported."""
     steps: list[
         Step
     ] = []  # to the container that is being walked; a path is made of them only where something is wrong

@@ -73,7 +73,7 @@ class FleetReference:
         server: its address.
         state_dir: where answers are kept.
         now: the time.
-        on_trouble: is told what went wrong on the way.
+        on_trouble: called with what went wrong on the way.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ _LIMIT_S = 90.0
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """
-    What a check that measures was told.
+    What a check that measures was asked for.
 
     Attributes:
         save_to: where a baseline is to be made; then nothing is held against anything.

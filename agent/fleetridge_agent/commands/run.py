@@ -62,7 +62,7 @@ def measure_and_deliver(
     Args:
         context: the command's.
         kind: of the run.
-        show: told of what was found before it is delivered.
+        show: called with what was found before it is delivered.
         is_sent: whether a report is kept and delivered, or only shown.
 
     Raises:

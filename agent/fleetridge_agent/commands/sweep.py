@@ -96,7 +96,7 @@ def _written(path: Path, text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What the command was told."""
+    """What the command was asked for."""
 
     assignment: Assignment
     targets: tuple[Target, ...]

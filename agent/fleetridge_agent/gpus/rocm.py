@@ -52,10 +52,10 @@ def rocm_gpus(lister: Sequence[str] = _LISTER) -> tuple[CudaGpu, ...]:
             "torch shows no AMD gpu; install its build for ROCm, and check HIP_VISIBLE_DEVICES and what this container "
             "was given"
         )
-    return _told_apart(gpus)
+    return _distinct(gpus)
 
 
-def _told_apart(gpus: Sequence[CudaGpu]) -> tuple[CudaGpu, ...]:
+def _distinct(gpus: Sequence[CudaGpu]) -> tuple[CudaGpu, ...]:
     """Gpus that share an address, as the partitions of one card do, without it: their numbers tell them apart."""
     sharers = Counter(gpu.pci_bus_id for gpu in gpus)
     return tuple(replace(gpu, pci_bus_id=gpu.pci_bus_id if sharers[gpu.pci_bus_id] == 1 else None) for gpu in gpus)

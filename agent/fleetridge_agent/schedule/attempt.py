@@ -44,7 +44,7 @@ class Attempt:
     One try of a round.
 
     Attributes:
-        gpus: which ones, by UUID or CUDA number; None for those that the daemon was told.
+        gpus: which ones, by UUID or CUDA number; None for those of the daemon's own options.
         withholds: whether a gpu that may be tried again gets no report this time.
     """
 

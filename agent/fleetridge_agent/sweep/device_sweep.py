@@ -45,7 +45,7 @@ class Callbacks:
     What happens while a device is measured.
 
     Attributes:
-        on_progress: told of each step before it is executed.
+        on_progress: called with each step before it is executed.
         check_stop: called before every piece of work; a SweepError that it raises ends the sweep, with its reason.
         start: called when the device is open; returns once it may be measured, with the number of gpus that are
             measured at the same time, None where this one is alone.
@@ -150,7 +150,7 @@ def run_sweep(
     Args:
         device: opened for measuring.
         options: of the sweep.
-        on_progress: told of each step before it is executed.
+        on_progress: called with each step before it is executed.
         check_stop: called before every piece of work; a SweepError that it raises ends the sweep, with its reason.
         is_contended: whether somebody used the device already before it was opened.
 

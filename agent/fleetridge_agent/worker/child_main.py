@@ -28,8 +28,8 @@ from fleetridge_agent.worker.messages import (
     Finished,
     Go,
     Job,
+    LogLine,
     Ready,
-    Remark,
     StepStarted,
     UsageRejected,
     job_of,
@@ -92,7 +92,7 @@ class Parent:
                 line = line[os.write(self._output_fd, line) :]
 
 
-class RemarkHandler(logging.Handler):
+class ParentLogHandler(logging.Handler):
     """Sends records of the log to the parent, which knows how they are to look."""
 
     def __init__(self, parent: Parent) -> None:
@@ -101,7 +101,7 @@ class RemarkHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record, a traceback included."""
-        self._parent.send(line_of(Remark(level=record.levelno, text=self.format(record))))
+        self._parent.send(line_of(LogLine(level=record.levelno, text=self.format(record))))
 
 
 def _import_torch() -> None:
@@ -126,7 +126,7 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
         # It died before the kernel knew that we are to die with it.
         return ExitCode.FAILED
     logger = logging.getLogger(LOGGER)
-    logger.handlers, logger.propagate = [RemarkHandler(parent)], False
+    logger.handlers, logger.propagate = [ParentLogHandler(parent)], False
     logger.setLevel(logging.INFO)
     # Until here a signal ends this process at once; from here on the gpu is ours, and is left in order.
     with stray_output_logged(), stopping_on_signals() as stop:
@@ -141,7 +141,7 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
 
 def _measured(job: Job, parent: Parent, stop: Stop, opener: Opener | None) -> Measured:
     def start() -> int | None:
-        """Say that the gpu is open and wait for the word; the number of gpus measured at once, None where alone."""
+        """Say that the gpu is open and wait for `Go`; the number of gpus measured at once, None where alone."""
         if not job.is_together:
             return None
         parent.send(line_of(Ready()))

@@ -41,7 +41,7 @@ class Launcher:
 
     Attributes:
         limit_s: time that a gpu may take, until its worker is ended.
-        on_progress: told of each step of each gpu.
+        on_progress: called with each step of each gpu.
         stop: whether to end what is under way.
         program: what a worker is.
     """
@@ -111,11 +111,11 @@ def attend(
     """
     Each worker when it has ended, in the order in which they do.
 
-    Those that are to measure together are given the word once all that have not ended are ready.
+    Those that are to measure together are sent `Go` once all that have not ended are ready.
 
     Args:
         workers: at least one.
-        on_step: told of what a worker is about to do.
+        on_step: called with what a worker is about to do.
         is_stopped: whether to ask all for the end.
     """
     barrier = _Barrier()

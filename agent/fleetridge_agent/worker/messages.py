@@ -1,4 +1,4 @@
-"""What a worker is told and says, one JSON object a line: the job; steps, remarks and at last the report."""
+"""Messages between a worker and its parent, one JSON object a line: the job, steps, log lines, and last the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Job:
     Attributes:
         parent: process that gives the job; the worker does not outlive it.
         is_contended: whether somebody uses the gpu and it is to be measured nevertheless.
-        is_together: whether to wait for the word before measuring.
+        is_together: whether to wait for `Go` before measuring.
     """
 
     target: Target
@@ -61,16 +61,16 @@ class StepStarted(_Message):
     progress: Progress
 
 
-class Remark(_Message):
+class LogLine(_Message):
     """A line for the log; `level` as `logging` counts."""
 
-    kind: Literal["remark"] = "remark"
+    kind: Literal["log"] = "log"
     level: int
     text: str
 
 
 class Ready(_Message):
-    """The gpu is open, and the worker waits for the word."""
+    """The gpu is open, and the worker waits for `Go`."""
 
     kind: Literal["ready"] = "ready"
 
@@ -90,10 +90,10 @@ class Finished(_Message):
     report: Report
 
 
-Message = Annotated[StepStarted | Remark | Ready | UsageRejected | Finished, Field(discriminator="kind")]
+Message = Annotated[StepStarted | LogLine | Ready | UsageRejected | Finished, Field(discriminator="kind")]
 
 
-_MESSAGE: TypeAdapter[StepStarted | Remark | Ready | UsageRejected | Finished] = TypeAdapter(Message)
+_MESSAGE: TypeAdapter[StepStarted | LogLine | Ready | UsageRejected | Finished] = TypeAdapter(Message)
 
 
 def line_of(message: _Message) -> bytes:
@@ -105,7 +105,7 @@ def line_of(message: _Message) -> bytes:
     return message.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-def message_of(line: bytes) -> StepStarted | Remark | Ready | UsageRejected | Finished:
+def message_of(line: bytes) -> StepStarted | LogLine | Ready | UsageRejected | Finished:
     """
     A message as it was said.
 
@@ -116,6 +116,6 @@ def message_of(line: bytes) -> StepStarted | Remark | Ready | UsageRejected | Fi
 
 
 class Go(_Message):
-    """The word to a worker that is ready: how many gpus are measured at once."""
+    """To a worker that is ready: begin, and how many gpus are measured at once."""
 
     gpus_at_once: Annotated[int, Field(ge=1)]

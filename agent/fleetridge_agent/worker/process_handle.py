@@ -19,8 +19,8 @@ from fleetridge_agent.worker.messages import (
     Finished,
     Go,
     Job,
+    LogLine,
     Ready,
-    Remark,
     StepStarted,
     UsageRejected,
     job_json,
@@ -77,7 +77,7 @@ class Worker:
         self._process = process
         self._limit_s = limit_s
         self._limit_at_s = time.monotonic() + limit_s
-        self._has_word = not job.is_together
+        self._is_started = not job.is_together
         self._kill_at_s: float | None = None
         self._lost_at_s: float | None = None
 
@@ -88,8 +88,8 @@ class Worker:
         return self.exit_code is not None or is_lost
 
     def go(self, gpus_at_once: int) -> None:
-        """Give the word to a worker that is ready; its time begins anew."""
-        self._has_word = True
+        """Have a worker that is ready begin; its time limit begins anew."""
+        self._is_started = True
         self._limit_at_s = time.monotonic() + self._limit_s
         self.pipes.send(line_of(Go(gpus_at_once=gpus_at_once)))
 
@@ -101,7 +101,7 @@ class Worker:
             self.exit_code = self._process.wait()
         now = time.monotonic()
         # Whoever waits for the others has not spent that time.
-        is_waiting = self.pipes.output.is_ready and not self._has_word
+        is_waiting = self.pipes.output.is_ready and not self._is_started
         if now >= self._limit_at_s and not is_waiting:
             self.end("timed_out")
         if self._kill_at_s is not None and now >= self._kill_at_s:
@@ -220,8 +220,8 @@ class Pipes:
         """Send a line as soon as the worker takes it."""
         self._unsent += line
 
-    def exchange(self) -> Iterator[StepStarted | Remark]:
-        """Send and take all that can be without waiting; what it said that is for people."""
+    def exchange(self) -> Iterator[StepStarted | LogLine]:
+        """Send and take all that can be without waiting; the messages that are for people."""
         self._send()
         self._left_on_stderr = (self._left_on_stderr + self._read_available(self._stderr))[-_KEPT_BYTES:]
         self.output.last_stderr_line = last_stderr_line(self._left_on_stderr.decode(errors="replace"))
@@ -254,13 +254,13 @@ class Pipes:
             taken += chunk
         return taken
 
-    def _parsed(self, line: bytes) -> Iterator[StepStarted | Remark]:
+    def _parsed(self, line: bytes) -> Iterator[StepStarted | LogLine]:
         try:
             message = message_of(line)
         except ValueError:
             self._keep_invalid(line)
             return
-        if isinstance(message, StepStarted | Remark):
+        if isinstance(message, StepStarted | LogLine):
             yield message
         elif isinstance(message, Ready):
             self.output.is_ready = True

@@ -1,7 +1,7 @@
 """
 The wire report: what one sweep of one gpu sends, used alike by the agent that makes it and the server that takes it.
 
-`model.Report` is the whole; the other rooms hold its parts. Every model keeps fields that it does not know, so that a
+`model.Report` is the whole; the other modules hold its parts. Every model keeps fields that it does not know, so that a
 newer agent loses nothing on its way through an older reader.
 """
 
