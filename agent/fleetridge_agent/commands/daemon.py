@@ -13,8 +13,8 @@ from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.lock import daemon_lock
 from fleetridge_agent.schedule.attempt import Attempt, AttemptResult, attempt_text, result_of, run_to_end
+from fleetridge_agent.schedule.daemon_loop import Loop, Tasks
 from fleetridge_agent.schedule.due import cadence_of, due_file_of
-from fleetridge_agent.schedule.loop import Loop, Tasks
 
 # By name, as these modules import the program that this command belongs to.
 ROUND_PROCESS = module_command("fleetridge_agent.round_process")

@@ -15,9 +15,9 @@ from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
 from fleetridge_agent.gpus.targets import Target, targets
 from fleetridge_agent.output.export import csv_text, json_text
-from fleetridge_agent.output.page import View, sweep_page
 from fleetridge_agent.output.roof_selection import GivenPeaks
 from fleetridge_agent.output.roofline import ModelTraits
+from fleetridge_agent.output.sweep_page import View, sweep_page
 from fleetridge_agent.sweep.device_sweep import Callbacks, measure
 from fleetridge_agent.sweep.options import SweepOptions
 from fleetridge_agent.sweep.report import Assignment, Measured, combined, start_run

@@ -11,8 +11,8 @@ import pytest
 
 from fleetridge_agent.errors import ExitCode
 from fleetridge_agent.schedule.attempt import Attempt, AttemptResult, Unmeasured
+from fleetridge_agent.schedule.daemon_loop import Loop, Tasks
 from fleetridge_agent.schedule.due import MAX_TRIES, Cadence, Timestamp, due_file_of, seconds_until
-from fleetridge_agent.schedule.loop import Loop, Tasks
 from fleetridge_agent.stop import Stop
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0

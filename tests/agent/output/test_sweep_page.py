@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fleetridge.report import Environment, Evidence, Gpu, Report
 from fleetridge.terminal_text import display_width
 from fleetridge_agent.busy.foreign_use import ForeignUse
-from fleetridge_agent.output.page import View, sweep_page
+from fleetridge_agent.output.sweep_page import View, sweep_page
 from fleetridge_agent.sweep.options import SweepOptions
 from support.reports import make_skipped_report
 from support.scripted_device import ScriptedDevice
