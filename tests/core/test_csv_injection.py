@@ -1,4 +1,4 @@
-"""Text from others in spreadsheets."""
+"""Text from others in CSV that a spreadsheet opens."""
 
 from __future__ import annotations
 

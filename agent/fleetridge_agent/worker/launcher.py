@@ -143,7 +143,7 @@ class _Barrier:
 
     def open_if_ready(self, workers: Sequence[Worker]) -> None:
         """Open the barrier if everybody is there."""
-        waiting = [worker for worker in workers if worker.job.is_together and worker.why is None]
+        waiting = [worker for worker in workers if worker.job.is_together and worker.end_reason is None]
         if self._is_open or not waiting:
             return
         if time.monotonic() >= self._late_at_s:

@@ -36,16 +36,16 @@ def measured_by(worker: Worker, *, limit_s: float) -> Measured:
     if mismatch is not None:
         return _refused(job, SweepError(f"its process handed in a report {mismatch}; see to the versions installed"))
     handed_in = _named(output.finished, job)
-    if worker.why == "timed_out" and handed_in.report.reason == "preempted":
+    if worker.end_reason == "timed_out" and handed_in.report.reason == "preempted":
         return _timed_out(handed_in, job, limit_s=limit_s)
     return handed_in
 
 
 def _without_report(worker: Worker, *, limit_s: float) -> Measured:
-    if worker.why == "timed_out":
+    if worker.end_reason == "timed_out":
         detail = _too_long(worker.job, limit_s=limit_s, exit_code=worker.exit_code)
         return _refused(worker.job, SweepError(detail, reason="timed_out"))
-    if worker.why == "preempted":
+    if worker.end_reason == "preempted":
         error = SweepError("the run was ended by a signal before this gpu had a result; run it again")
         error.reason = "preempted"
         return _refused(worker.job, error)

@@ -54,7 +54,7 @@ GRACE_S = 5.0
 # process, so it is left behind and the other gpus go on.
 _GONE_S = 10.0
 
-Why = Literal["timed_out", "preempted"]
+EndReason = Literal["timed_out", "preempted"]
 
 
 class Worker:
@@ -64,7 +64,7 @@ class Worker:
     Attributes:
         job: what it is to do.
         pipes: what is said to it, and what it says.
-        why: why it was ended from here, None where it was not.
+        end_reason: why it was ended from here, None where it was not.
         exit_code: as `subprocess` has it (minus the signal), None while it runs.
     """
 
@@ -72,7 +72,7 @@ class Worker:
         self.job = job
         self.pipes = Pipes(*cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr)))
         self.pipes.send(job_json(job) + b"\n")
-        self.why: Why | None = None
+        self.end_reason: EndReason | None = None
         self.exit_code: int | None = None
         self._process = process
         self._limit_s = limit_s
@@ -107,10 +107,10 @@ class Worker:
         if self._kill_at_s is not None and now >= self._kill_at_s:
             self._kill()
 
-    def end(self, why: Why) -> None:
+    def end(self, reason: EndReason) -> None:
         """Ask for the end, unless that was done before; after a grace the worker is killed."""
-        if self.why is None and self.exit_code is None:
-            self.why = why
+        if self.end_reason is None and self.exit_code is None:
+            self.end_reason = reason
             self._kill_at_s = time.monotonic() + GRACE_S
             self._signal(signal.SIGTERM)
 
