@@ -80,11 +80,12 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     bodies = [ref.body for ref in found.values()]
     absences = [own for body in bodies for own in body.absences if cluster in (None, own.cluster)]
     never_reported = len({(own.cluster, own.node) for own in absences if own.never_reported})
+    slow_nodes = fleet_answers.slow_places([place for body in bodies for place in body.slow_nodes], cluster)
     slow_racks = fleet_answers.slow_places([place for body in bodies for place in body.slow_racks], cluster)
     return FleetAnswer(
         as_of=span.as_of,
         sentence=fleet_answers.sentence(
-            verdicts, coverage, devices, never_reported, fleet_answers.together(nodes, slow_racks)
+            verdicts, coverage, devices, never_reported, fleet_answers.together(nodes, slow_nodes, slow_racks)
         ),
         gpus=gpus,
         verdicts=verdicts,
@@ -93,7 +94,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
         nodes_never_reported=never_reported,
         unnamed=sum(own.unnamed for own in absences),
         worst_nodes=fleet_answers.worst_nodes(nodes),
-        slow_nodes=fleet_answers.slow_places([place for body in bodies for place in body.slow_nodes], cluster),
+        slow_nodes=slow_nodes,
         slow_racks=slow_racks,
         changes=changes,
         stragglers=fleet_answers.costliest_jobs([cost for body in bodies for cost in body.stragglers], cluster),

@@ -13,17 +13,24 @@ from datetime import datetime, timedelta
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
+from fleetridge_server.engine.collapses import NodeCollapse, without_collapses
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.nodes import (
     Absence,
     ExpectedNode,
     NodeRoster,
-    SlowTogether,
     absences,
-    slow_nodes,
-    slow_racks,
 )
-from fleetridge_server.engine.notices import Drifts, Notice, cohort_notices, device_notices, own_drifts, upgrade_notices
+from fleetridge_server.engine.notices import (
+    Drifts,
+    Notice,
+    cohort_notices,
+    collapse_notices,
+    device_notices,
+    own_drifts,
+    upgrade_notices,
+)
+from fleetridge_server.engine.slow_places import PlaceVerdict, accused_with_places, slow_nodes, slow_racks
 from fleetridge_server.engine.state import (
     GpuCase,
     GpuState,
@@ -78,8 +85,8 @@ class Evaluation:
     verdicts: Mapping[str, Sequence[Verdict]]
     states: Mapping[str, GpuState]
     notices: tuple[Notice, ...]
-    nodes: tuple[SlowTogether, ...]
-    racks: tuple[SlowTogether, ...]
+    nodes: tuple[PlaceVerdict, ...]
+    racks: tuple[PlaceVerdict, ...]
     absences: tuple[Absence, ...]
 
 
@@ -89,15 +96,17 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     marks = _marks_by_gpu(fleet.marks, histories, as_of)
     retired = frozenset(gpu_id for gpu_id, own in marks.items() if is_retired(own))
     alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in retired}
-    cohorts = members_by_cohort(alive, as_of)
+    cohorts, collapses = _counted(members_by_cohort(alive, as_of))
     judged = device_verdicts(cohorts)
     roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
+    nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, roofs, marks)]
+    racks = slow_racks(nodes, roofs)
     gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of))
     by_id: dict[str, list[Verdict]] = defaultdict(list)
-    for verdict in judged.verdicts:
+    # Of a gpu that is in both the rack is named, which explains its node.
+    for verdict in accused_with_places(judged.verdicts, [*nodes, *racks]):
         by_id[verdict.gpu_id].append(verdict)
-    nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, by_id, marks)]
     return Evaluation(
         as_of=as_of,
         cohorts=cohorts,
@@ -106,13 +115,26 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         notices=(
             *(notice for cohort in judged.cohorts for notice in cohort_notices(cohort, fleet.published)),
             *device_notices(judged.cohorts),
+            *collapse_notices(collapses),
             *drift_notices,
             *upgrade_notices(fleet.upgrades),
         ),
         nodes=tuple(nodes),
-        racks=tuple(slow_racks(nodes, roofs)),
+        racks=tuple(racks),
         absences=tuple(gone),
     )
+
+
+def _counted(
+    cohorts: Mapping[Cohort, Sequence[Member]],
+) -> tuple[dict[Cohort, Sequence[Member]], list[NodeCollapse]]:
+    """Members by what counts of them, and the collapses of nodes that were set aside in judged roofs."""
+    counted: dict[Cohort, Sequence[Member]] = {}
+    collapses: list[NodeCollapse] = []
+    for cohort, members in cohorts.items():
+        counted[cohort], fallen = without_collapses(members)
+        collapses += [] if is_link(cohort.roof) else fallen
+    return counted, collapses
 
 
 def _marks_by_gpu(
@@ -128,15 +150,15 @@ def _marks_by_gpu(
     return found
 
 
-def _is_excused(
-    slow: SlowTogether, verdicts: Mapping[str, Sequence[Verdict]], marks: Mapping[str, Sequence[Mark]]
-) -> bool:
+def _is_excused(slow: PlaceVerdict, verdicts: Iterable[Verdict], marks: Mapping[str, Sequence[Mark]]) -> bool:
     """Whether marks excuse the loss of most gpus of a slow node: what is left of it is single gpus."""
+    marked = {gpu_id for gpu_id in slow.gpu_ids if gpu_id in marks}
     excused = [
-        gpu_id
-        for gpu_id in slow.gpu_ids
-        for own in verdicts[gpu_id]
-        if own.cohort == slow.cohort and excuse_of(marks.get(gpu_id, ()), own.loss, own.limits.gate) is not None
+        own
+        for own in (verdicts if marked else ())
+        if own.gpu_id in marked
+        and own.cohort == slow.cohort
+        and excuse_of(marks[own.gpu_id], own.loss, own.limits.gate) is not None
     ]
     return 2 * len(excused) > len(slow.gpu_ids)
 

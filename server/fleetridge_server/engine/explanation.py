@@ -20,22 +20,21 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import Factors, NodeName
 from fleetridge_server.engine.groups import Level, level_name
-from fleetridge_server.engine.nodes import RackName, SlowTogether
 from fleetridge_server.engine.reasons import Peers, own_reasons, peers_of, reasons
 from fleetridge_server.engine.remedies import (
     OF_PLACE,
     RANK,
     Circumstances,
-    PlaceWord,
     Reason,
     ReasonCode,
     SharedCause,
     SharedLoss,
     shared_cause,
 )
+from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
 from fleetridge_server.engine.state import ACCUSING
 from fleetridge_server.engine.values import Member, Run, is_link
-from fleetridge_server.engine.verdict import Verdict
+from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import reading_words, value_words
 
 
@@ -212,7 +211,7 @@ def shared_causes(
     }
 
 
-def place_onset(slow: SlowTogether, explained: Mapping[str, Sequence[Explanation]]) -> Onset | None:
+def place_onset(slow: PlaceVerdict, explained: Mapping[str, Sequence[Explanation]]) -> Onset | None:
     """Since when a place is slow as a whole: the (lower) middle of its accused gpus; None where none is explained."""
     found = [
         own.onset
@@ -230,8 +229,10 @@ class _Surroundings:
     def __init__(self, evaluation: Evaluation, drifts: Mapping[str, Mapping[RoofKey, Drift]]) -> None:
         self._evaluation = evaluation
         self._drifts = drifts
-        self._slow_nodes = {(slow.place, slow.cohort): slow for slow in evaluation.nodes}
-        self._slow_in_rack = {(gpu_id, slow.cohort): slow for slow in evaluation.racks for gpu_id in slow.gpu_ids}
+        self._slow_nodes = {(slow.place, slow.cohort): slow for slow in evaluation.nodes if slow.is_accused}
+        self._slow_in_rack = {
+            (gpu_id, slow.cohort): slow for slow in evaluation.racks if slow.is_accused for gpu_id in slow.gpu_ids
+        }
         self._shared: dict[tuple[NodeName | RackName, Cohort], SharedLoss] = {}
         self._groups: dict[GroupKey, list[Member]] = defaultdict(list)
         self._nodes: dict[NodeName, list[Verdict]] = defaultdict(list)
@@ -299,7 +300,7 @@ class _Surroundings:
             drift=self._drifts.get(verdict.gpu_id, {}).get(roof),
         )
 
-    def _loss(self, word: PlaceWord, slow: SlowTogether | None) -> SharedLoss | None:
+    def _loss(self, word: PlaceWord, slow: PlaceVerdict | None) -> SharedLoss | None:
         """A place that is slow as a whole, with what its gpus have in common."""
         if slow is None:
             return None

@@ -9,6 +9,7 @@ One gpu beside its peers: every number of a verdict, so that it can be recompute
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -87,16 +88,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """
-    A group with its limits.
-
-    Attributes:
-        earlier: its limits when its gpus had one run fewer, two fewer and so on; as far back as they are needed.
-    """
+    """A group with its limits."""
 
     group: Group
     limits: Limits
-    earlier: tuple[Limits, ...] = ()
+
+    @property
+    def lowest_two(self) -> tuple[float, float]:
+        """The two smallest values behind the median; 0 for one that is not there."""
+        lowest, second, *_ = (*heapq.nsmallest(2, (member.value for member in self.group.counted)), 0.0, 0.0)
+        return lowest, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +116,15 @@ class JudgedCohort:
 
 def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
     """What the gpus of a cohort are held against; `members` are all of it, those not measured lately included."""
-    floor = scale_floor(values_of(member.runs[: rule.NEWEST_REPORTS]) for member in members if member.in_window)
+    floor = scale_floor(values_of(member.runs[: member.value_runs]) for member in members if member.in_window)
     if not any(member.in_window for member in members):
         return JudgedCohort(cohort, (_of_the_past(members, floor),), ())
     groups, steps = grouped(members, floor)
     values = [[member.value for member in group.counted] for group in groups]
     all_limits = _limits_of_groups(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
-    earlier = _earlier(groups, [limits.of_faster_half for limits in all_limits])
     judged = (
-        JudgedGroup(group, replace(limits, levels=group.levels), tuple(then[place] for then in earlier))
-        for place, (group, limits) in enumerate(zip(groups, all_limits, strict=True))
+        JudgedGroup(group, replace(limits, levels=group.levels))
+        for group, limits in zip(groups, all_limits, strict=True)
     )
     return JudgedCohort(cohort, tuple(judged), tuple(steps))
 
@@ -175,34 +175,3 @@ def _limits_of_groups(values: Sequence[Sequence[float]], centers: Sequence[float
         limits = limits_from(center, scale, n=len(own), pooled_n=total, floor=floor)
         all_limits.append(replace(limits, of_faster_half=center != median(own)))
     return all_limits
-
-
-def _earlier(groups: Sequence[Group], of_faster_half: Sequence[bool]) -> list[list[Limits]]:
-    """
-    Limits of the same groups without the newest run of each gpu, without its newest two, and so on.
-
-    Median and limit of a few gpus wander by themselves. Held against today's alone, a gpu near the limit would be
-    accused and let go for what its peers did; held against those of its time, each of its runs keeps what it said.
-    """
-    found: list[list[Limits]] = []
-    if sum(len(group.counted) for group in groups) > rule.STEADY_MEDIAN_FROM:
-        return found
-    for left_out in range(1, rule.REMEMBERED_REPORTS - rule.NEWEST_REPORTS + 1):
-        runs = [[values_of(own.runs[left_out:])[: rule.NEWEST_REPORTS] for own in group.counted] for group in groups]
-        known = [[own for own in group if own] for group in runs]
-        if not all(_tells(len(own), len(group.counted)) for own, group in zip(known, groups, strict=True)):
-            break
-        floor = scale_floor(own for group in known for own in group)
-        values = [[median(own) for own in group] for group in known]
-        halves = [_faster_half(own) if half else own for own, half in zip(values, of_faster_half, strict=True)]
-        found.append(_limits_of_groups(values, [*map(median, halves)] if len(groups) > 1 else None, floor))
-    return found
-
-
-def _tells(known: int, now: int) -> bool:
-    """Whether gpus enough of a group were measured so often that it can be looked back on."""
-    return known >= rule.FEWEST_PEERS and 2 * known >= now
-
-
-def _faster_half(values: Sequence[float]) -> list[float]:
-    return sorted(values)[len(values) // 2 :]

@@ -1,9 +1,8 @@
 """
-Nodes and racks as a whole: slow ones, missing gpus, and the cost of the slowest gpu to a job.
+Nodes: gpus that are missing from them, and the cost of the slowest gpu to a job.
 
-Power, cooling and settings belong to a node: where all its gpus are slow together the node is named, once. Missing gpus
-follow from rosters and the inventory. A synchronous job runs at the pace of its slowest gpu: with n gpus of rates r it
-gets n·min(r) of the sum of r.
+Missing gpus follow from rosters and the inventory. A synchronous job runs at the pace of its slowest gpu: with n gpus
+of rates r it gets n·min(r) of the sum of r.
 """
 
 from __future__ import annotations
@@ -12,31 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
-from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
-from fleetridge_server.engine.rule import NODE_FEWEST_GPUS, NODE_GATE_PART, NODE_LARGEST_SHARE, RACK_FEWEST_NODES
 from fleetridge_server.engine.state import MarkScope
-from fleetridge_server.engine.statistics import median
-from fleetridge_server.engine.verdict import Verdict
-
-
-class RackName(NamedTuple):
-    """A rack by the nodes' reserved label, within its cluster."""
-
-    cluster: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class SlowTogether:
-    """A node or a rack all of whose gpus (worst first) are slow in one roof, by the median of their losses."""
-
-    place: NodeName | RackName
-    cohort: Cohort
-    loss: float
-    gpu_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,40 +47,6 @@ class Absence:
     gpu_ids: tuple[str, ...]
     unnamed: int = 0
     never_reported: bool = False
-
-
-def slow_nodes(verdicts: Iterable[Verdict]) -> list[SlowTogether]:
-    """Nodes whose gpus are all slow in one roof, worst first."""
-    groups: dict[tuple[NodeName, Cohort], list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        node = verdict.member.newest.report.node
-        if node is not None and verdict.limits.has_verdict:
-            groups[node, verdict.cohort].append(verdict)
-    found = [
-        _together(node, cohort, group)
-        for (node, cohort), group in groups.items()
-        if len(group) >= NODE_FEWEST_GPUS and _is_slow_together(group)
-    ]
-    return sorted(found, key=lambda slow: (-slow.loss, slow.place))
-
-
-def slow_racks(nodes: Iterable[SlowTogether], verdicts: Iterable[Verdict]) -> list[SlowTogether]:
-    """Racks all of whose nodes (two or more) are slow in one roof."""
-    slow: dict[tuple[NodeName, Cohort], SlowTogether] = {(NodeName(*node.place), node.cohort): node for node in nodes}
-    if not slow:
-        return []
-    members: dict[tuple[RackName, Cohort], set[NodeName]] = defaultdict(set)
-    for verdict in verdicts:
-        report = verdict.member.newest.report
-        if report.node is not None and report.rack is not None:
-            members[RackName(report.node.cluster, report.rack), verdict.cohort].add(report.node)
-    found: list[SlowTogether] = []
-    for (rack, cohort), names in members.items():
-        parts = [slow[name, cohort] for name in sorted(names) if (name, cohort) in slow]
-        if len(names) >= RACK_FEWEST_NODES and len(parts) == len(names):
-            gpu_ids = tuple(gpu_id for part in parts for gpu_id in part.gpu_ids)
-            found.append(SlowTogether(rack, cohort, median(part.loss for part in parts), gpu_ids))
-    return sorted(found, key=lambda rack: (-rack.loss, rack.place))
 
 
 def absences(
@@ -161,22 +104,6 @@ def _newest_rosters(rosters: Iterable[NodeRoster]) -> dict[NodeName, NodeRoster]
         if held is None or (roster.complete, roster.at) > (held.complete, held.at):
             newest[roster.node] = roster
     return newest
-
-
-def _is_slow_together(group: Sequence[Verdict]) -> bool:
-    """Whether all are slow, beside peers most of whom stand elsewhere."""
-    gate = group[0].limits.gate
-    losses = [verdict.loss for verdict in group]
-    if min(losses) < NODE_GATE_PART * gate or median(losses) < gate:
-        return False
-    return len(group) <= NODE_LARGEST_SHARE * group[0].limits.pooled_n
-
-
-def _together(node: NodeName, cohort: Cohort, group: Sequence[Verdict]) -> SlowTogether:
-    ordered = sorted(group, key=lambda verdict: (-verdict.loss, verdict.gpu_id))
-    return SlowTogether(
-        node, cohort, median(verdict.loss for verdict in group), tuple(verdict.gpu_id for verdict in ordered)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 from fleetridge.quantities import percent, signed_percent
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
+from fleetridge_server.engine.collapses import NodeCollapse
 from fleetridge_server.engine.drift import Drift
+from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
 from fleetridge_server.engine.rule import BELOW_PUBLISHED, BEYOND_SCALES, FEW_NODES, FEWEST_PEERS
@@ -35,6 +38,7 @@ NoticeKind = Literal[
     "above_published",
     "fleet_drift",
     "upgrade",
+    "node_collapse",
 ]
 
 
@@ -98,6 +102,24 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
             parts = [f"{n} with {sms} multiprocessors" for (sms, _), n in sorted(known.items(), key=str)]
             return [Notice("two_populations", f"one name, gpus of different size: {', '.join(parts)}")]
     return []
+
+
+def collapse_notices(collapses: Iterable[NodeCollapse]) -> list[Notice]:
+    """Runs in which a whole node fell, one notice for each node and time; of several roofs the hardest hit is named."""
+    by_run: dict[tuple[NodeName, datetime], NodeCollapse] = {}
+    for own in sorted(collapses, key=lambda own: own.loss):
+        by_run[own.node, own.at] = own
+    return [
+        Notice(
+            "node_collapse",
+            f"{counted(len(own.gpu_ids), 'gpu')} of {own.node.name}, all that it measured, fell by {percent(own.loss)} "
+            f"together at {own.at:%Y-%m-%d %H:%M} UTC, not in the runs around it: it is left out",
+            own.cohort,
+            effect=-own.loss,
+            gpu_ids=own.gpu_ids,
+        )
+        for _, own in sorted(by_run.items())
+    ]
 
 
 def fleet_drift_notice(cohort: Cohort, gpu_ids: Sequence[str], change: float) -> Notice:

@@ -18,7 +18,6 @@ from fleetridge_server.engine.remedies import (
     RANK,
     SLOWS,
     Circumstances,
-    PlaceWord,
     Reason,
     ReasonCode,
     RoofClass,
@@ -39,7 +38,7 @@ from fleetridge_server.engine.rule import (
 )
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.values import Member, Run, is_link
-from fleetridge_server.engine.verdict import Verdict
+from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, number_fact, reading_words
 
 _MHZ_PER_GHZ = 1000

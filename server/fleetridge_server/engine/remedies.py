@@ -9,10 +9,10 @@ from typing import Literal
 
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.nodes import RackName, SlowTogether
 from fleetridge_server.engine.rule import SHARED_CAUSE_PART
+from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
 from fleetridge_server.engine.statistics import median
-from fleetridge_server.engine.verdict import Verdict
+from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, fact_words, number_fact
 
 # What a roof is a rate of: products, the device's own memory, or a link.
@@ -138,9 +138,6 @@ SLOWS: Mapping[ReasonCode, frozenset[RoofClass]] = {
 }
 
 
-PlaceWord = Literal["node", "rack"]
-
-
 @dataclass(frozen=True, slots=True)
 class SharedCause:
     """
@@ -200,7 +197,7 @@ class Reason:
 class SharedLoss:
     """A node or rack that is slow as a whole in one roof, and what its gpus have in common, if anything."""
 
-    slow: SlowTogether
+    slow: PlaceVerdict
     cause: SharedCause | None = None
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from fleetridge.judged_kernels import JUDGED_KERNEL
 
 # Written beside every stored verdict; a change of any rule or constant raises it.
-RULE_VERSION = 4
+RULE_VERSION = 5
 
 
 # With fewer the median is hardly more than one gpu's own word.
@@ -28,7 +28,7 @@ STAND_IN_REGIMES = ("burst", "unspecified")
 NEWEST_REPORTS = 3
 
 
-# How far back an accusation remembers: a fault that comes and goes shows within ten runs, a repaired gpu is clean then.
+# How far back a streak is looked at, past the window too: two witnesses are in it wherever a gpu is measured daily.
 REMEMBERED_REPORTS = 10
 
 
@@ -125,10 +125,6 @@ PLAIN_LOSS = 0.10
 WIDE_SCALE = 0.03
 WIDE_FEWEST = 16
 
-# A median of so many gpus moves by a sixteenth of what sets them apart, and to look back would only take time.
-STEADY_MEDIAN_FROM = 256
-
-
 # Of twenty gpus called outliers at most one is to be healthy.
 FALSE_DISCOVERIES = 0.05
 
@@ -137,8 +133,11 @@ FALSE_DISCOVERIES = 0.05
 CONFIRMATIONS_APART = timedelta(hours=1)
 CONFIRMATIONS = 2
 
-# No disturbance that leaves a run converged and uncontended costs a quarter.
+# No disturbance of a single card that leaves a run converged and uncontended costs a quarter.
 LOSS_AT_ONCE = 0.25
+
+# A run of a node measures its gpus one after another, each in some minutes.
+NODE_RUN_WITHIN = timedelta(hours=1)
 
 # A gpu near the limit keeps its level of accusation until it is clearly inside, so that it does not come and go.
 CLEAR_PART = 0.8
@@ -179,10 +178,17 @@ FAILURES_IN_A_ROW = 2
 NODE_FEWEST_GPUS = 2
 RACK_FEWEST_NODES = 2
 
-# Beside fewer other gpus than its own, a node has no peers that could show it slow.
-NODE_LARGEST_SHARE = 0.5
+# Beside fewer, the median of places is hardly more than one place's own word.
+FEWEST_PLACES = 5
 
-# Each gpu of a slow node lies at least half a gate below its peers.
+# Less is nobody's trouble, however certain it is.
+PLACE_LOSS = 0.03
+
+# Of a thousand evaluations of a healthy fleet no more than five are to accuse a node; nodes that differ for good do so
+# in both halves of their runs, so that these alone do not show it.
+FALSE_PLACES = 0.005
+
+# A gpu of a slow node shares its loss where it lies at least half a gate below its peers.
 NODE_GATE_PART = 0.5
 
 

@@ -175,7 +175,7 @@ def runs_by_roof(reports: Sequence[JudgedReport]) -> dict[RoofKey, list[DriftSam
 def floors(histories: Mapping[str, Sequence[JudgedReport]], as_of: datetime) -> dict[Cohort, float]:
     """Smallest scale of every cohort, as a fraction."""
     return {
-        cohort: scale_floor([run.value for run in member.runs[:NEWEST_REPORTS]] for member in members)
+        cohort: scale_floor([run.value for run in member.runs[: member.value_runs]] for member in members)
         for cohort, members in members_by_cohort(histories, as_of).items()
     }
 

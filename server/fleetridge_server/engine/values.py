@@ -130,11 +130,13 @@ class Run(NamedTuple):
     Attributes:
         carried: the adjustment for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
             changed.
+        fell_with_node: it lost a quarter, and so did every other gpu of its node within the hour.
     """
 
     report: JudgedReport
     reading: RoofReading
     carried: float = 1.0
+    fell_with_node: bool = False
 
     @property
     def value(self) -> float:
@@ -147,8 +149,10 @@ class Member(NamedTuple):
     A gpu in one cohort.
 
     Attributes:
-        runs: its newest valid runs under the cohort's conditions, newest first, at most REMEMBERED_REPORTS.
-        value: median of the newest (at most three) of them.
+        runs: its newest valid runs under the cohort's conditions, newest first, at most REMEMBERED_REPORTS, without
+            those that belong to its node (`engine.collapses`).
+        value: median of the newest (at most three) of them; of those in the window, where there are any.
+        value_runs: how many runs these are.
         in_window: whether the value is recent enough to move the cohort's median.
     """
 
@@ -156,12 +160,18 @@ class Member(NamedTuple):
     cohort: Cohort
     runs: tuple[Run, ...]
     value: float
+    value_runs: int
     in_window: bool
 
     @property
     def newest(self) -> Run:
         """The newest run."""
         return self.runs[0]
+
+    def with_runs(self, runs: tuple[Run, ...]) -> Member:
+        """The gpu with other runs, newest first, at least one: its value follows from them."""
+        count = min(len(runs), rule.NEWEST_REPORTS, self.value_runs)
+        return self._replace(runs=runs, value=_value(runs, count), value_runs=count)
 
 
 def by_gpu(reports: Iterable[JudgedReport], as_of: datetime) -> dict[str, list[JudgedReport]]:
@@ -185,13 +195,15 @@ def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: da
     # Most gpus of a cohort share the very conditions: to find it by these takes a quarter of the time.
     found: dict[tuple[RoofKey, int], tuple[Cohort, list[Member]]] = {}
     for gpu_id, reports in histories.items():
-        for roof, runs in _runs_by_roof(reports, window_from):
+        for roof, runs in _runs_by_roof(reports):
             newest = runs[0].report
             key = roof, id(newest.conditions)
             if key not in found:
                 found[key] = _cohort_of(cohorts, Cohort(roof, newest.conditions))
             cohort, members = found[key]
-            members.append(Member(gpu_id, cohort, tuple(runs), _value(runs), newest.ordered_at >= window_from))
+            in_window = newest.ordered_at >= window_from
+            count = _value_runs(runs, window_from) if in_window else min(len(runs), rule.NEWEST_REPORTS)
+            members.append(Member(gpu_id, cohort, tuple(runs), _value(runs, count), count, in_window))
     return {cohort: _carried(members) for cohort, members in cohorts.items()}
 
 
@@ -222,11 +234,19 @@ def _has_other_settings(member: Member) -> bool:
 
 def _with_factors(member: Member, factors: Sequence[float]) -> Member:
     runs = tuple(run._replace(carried=factor) for run, factor in zip(member.runs, factors, strict=True))
-    return member._replace(runs=runs, value=_value(runs))
+    return member.with_runs(runs)
 
 
-def _value(runs: Sequence[Run]) -> float:
-    return middle_of_few(values_of(runs[: rule.NEWEST_REPORTS]))
+def _value(runs: Sequence[Run], count: int) -> float:
+    return middle_of_few(values_of(runs[:count]))
+
+
+def _value_runs(runs: Sequence[Run], window_from: datetime) -> int:
+    """How many of the newest three runs are in the window."""
+    count = min(len(runs), rule.NEWEST_REPORTS)
+    while runs[count - 1].report.ordered_at < window_from:
+        count -= 1
+    return count
 
 
 def values_of(runs: Sequence[Run]) -> list[float]:
@@ -246,12 +266,8 @@ def middle_of_few(values: list[float]) -> float:
     return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
 
 
-def _runs_by_roof(reports: Sequence[JudgedReport], window_from: datetime) -> list[tuple[RoofKey, list[Run]]]:
-    """
-    Runs of one gpu, newest first, under the conditions of the newest run of each roof and method.
-
-    A value in the window rests on runs in the window; only a gpu without any is described by older ones.
-    """
+def _runs_by_roof(reports: Sequence[JudgedReport]) -> list[tuple[RoofKey, list[Run]]]:
+    """Runs of one gpu, newest first, under the conditions of the newest run of each roof and method."""
     found: list[tuple[RoofKey, list[Run]]] = []
     by_method: dict[str | None, dict[RoofKey, list[Run]]] = defaultdict(dict)
     for report in reports:
@@ -263,7 +279,7 @@ def _runs_by_roof(reports: Sequence[JudgedReport], window_from: datetime) -> lis
                 continue
             runs = own.get(roof)
             if runs is not None:
-                if len(runs) < rule.REMEMBERED_REPORTS and _joins(runs[0].report, report, window_from):
+                if len(runs) < rule.REMEMBERED_REPORTS and _has_conditions_of(report, runs[0].report):
                     runs.append(Run(report, reading))
             elif _is_compared(roof):
                 runs = own[roof] = [Run(report, reading)]
@@ -276,7 +292,5 @@ def _is_compared(roof: RoofKey) -> bool:
     return is_judged(roof) or is_link(roof)
 
 
-def _joins(newest: JudgedReport, older: JudgedReport, window_from: datetime) -> bool:
-    if older.conditions is not newest.conditions and older.conditions != newest.conditions:
-        return False
-    return older.ordered_at >= window_from or newest.ordered_at < window_from
+def _has_conditions_of(one: JudgedReport, other: JudgedReport) -> bool:
+    return one.conditions is other.conditions or one.conditions == other.conditions

@@ -4,9 +4,8 @@ Verdicts on every gpu × judged roof of one device: probabilities, false-discove
 - `q_values` is the procedure of Benjamini and Hochberg (1995). Among a thousand healthy gpus one has p = 0.1 % by
   chance; q is the share of false ones to expect among all pairs that are accused with the same q or a smaller one. The
   gpus of all cohorts of a device are one family of comparisons.
-- `accusation` goes through the newest runs of a gpu from the oldest on, each held against the limits that its group had
-  then. So the level of accusation depends on the reports in their order and on nothing else: not on when they arrived,
-  nor on what was said before.
+- `accusation` holds each run of a gpu's streak against the limits of this evaluation. So the level of accusation
+  depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said before.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Literal
 
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
@@ -53,6 +53,9 @@ def largest_significant(probabilities: Sequence[float]) -> float:
     return believed
 
 
+PlaceWord = Literal["node", "rack"]
+
+
 class AccusationLevel(IntEnum):
     """What a gpu is accused of, mildest first."""
 
@@ -68,28 +71,34 @@ class Accusation:
 
     Attributes:
         retest: the newest run alone lies beyond the limit.
-        intermittent: it comes and goes: at least two of the newest ten runs lie beyond the limit, and at least one that
-            is newer than the oldest of them lies clearly inside, as one that clears a gpu does.
+        intermittent: it comes and goes: beyond the limit, clearly inside and beyond again among the newest ten runs,
+            and since then fewer good runs than bad ones. A note, no accusation.
+        with_place: it is accused because its whole node or rack is, not for runs of its own.
     """
 
     level: AccusationLevel
     retest: bool = False
     intermittent: bool = False
+    with_place: PlaceWord | None = None
 
 
 _NOTHING = Accusation(AccusationLevel.CLEAR)
 
 
-def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: Sequence[Limits] = ()) -> Accusation:
+def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, peers_lowest: float) -> Accusation:
     """
-    Level of accusation from a gpu's runs.
+    Level of accusation from a gpu's runs, all held against the limits of this evaluation.
+
+    Its streak are the runs since the newest two in a row that lay clearly inside. Two runs of the streak beyond the
+    limit, an hour or more apart, confirm each other where chance does not explain the median of three runs; so do two
+    that lost a tenth and lie below all peers. A run that lost a quarter needs none where it says that it converged and
+    the node's other gpus did not fall with it.
 
     Args:
         runs: newest first, at most ten count.
         limits: of its group; one without a verdict accuses nobody.
         believed_p: largest p whose q is small enough to believe.
-        earlier: limits of its group without each gpu's newest run, without its newest two, and so on; the last
-            stands for all before it.
+        peers_lowest: smallest value among the peers; 0 where there are none.
     """
     if not limits.has_verdict:
         return _NOTHING
@@ -97,78 +106,71 @@ def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, earlier: 
     # Most gpus end here: no run beyond, so no median of runs either.
     if not limits.is_beyond(min(values)):
         return _NOTHING
-    beyond = [limits.is_beyond(value) for value in values]
-    level = _replayed(runs, (limits, *earlier), believed_p)
-    intermittent = sum(beyond) >= rule.CONFIRMATIONS and _is_broken(values, beyond, limits)
-    if level is AccusationLevel.CLEAR and _comes_and_goes(values, beyond, limits):
-        level = AccusationLevel.SUSPECT
-    return Accusation(level, retest=beyond[0] and level is AccusationLevel.CLEAR, intermittent=intermittent)
-
-
-def _replayed(runs: Sequence[Run], all_limits: Sequence[Limits], believed_p: float) -> AccusationLevel:
+    streak = _streak([_is_clearly_inside(value, limits) for value in values])
     level = AccusationLevel.CLEAR
     # Where older runs are forgotten, the oldest known one was not alone.
     fewest = rule.NEWEST_REPORTS if len(runs) == rule.REMEMBERED_REPORTS else 1
-    for oldest_left in range(len(runs) - fewest, -1, -1):
-        recent = runs[oldest_left : oldest_left + rule.NEWEST_REPORTS]
-        limits = all_limits[min(oldest_left, len(all_limits) - 1)]
-        if _is_cleared(recent, limits):
-            level = AccusationLevel.CLEAR
-        else:
-            level = max(level, _accused(recent, limits, believed_p))
-    return level
-
-
-def _accused(recent: Sequence[Run], limits: Limits, believed_p: float) -> AccusationLevel:
-    """What the newest (at most three) runs accuse a gpu of by themselves."""
-    newest = recent[0]
-    may_be_outlier = limits.n >= rule.FEWEST_FOR_OUTLIER
-    if limits.loss(newest.value) >= rule.LOSS_AT_ONCE and newest.reading.converged and limits.is_beyond(newest.value):
-        return AccusationLevel.OUTLIER if may_be_outlier else AccusationLevel.SUSPECT
-    witnesses = [run for run in recent if limits.is_beyond(run.value)]
-    value = middle_of_few([run.value for run in recent])
-    if not witnesses or not limits.is_beyond(value):
-        return AccusationLevel.CLEAR
-    if witnesses == [recent[0]] and len(recent) > 1:
-        return AccusationLevel.CLEAR
-    apart = witnesses[0].report.ordered_at - witnesses[-1].report.ordered_at
-    confirmed = (
-        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and limits.p(value) <= believed_p
+    for newest in range(min(streak, len(runs) - fewest + 1)):
+        witnesses = [run for run in runs[newest:streak] if limits.is_beyond(run.value)]
+        recent = runs[newest : newest + rule.NEWEST_REPORTS]
+        level = max(level, _accused(recent, witnesses, limits, believed_p, peers_lowest))
+    return Accusation(
+        level,
+        retest=limits.is_beyond(values[0]) and level is AccusationLevel.CLEAR,
+        intermittent=_comes_and_goes(values, limits),
     )
-    return AccusationLevel.OUTLIER if confirmed and may_be_outlier else AccusationLevel.SUSPECT
 
 
-def _is_cleared(recent: Sequence[Run], limits: Limits) -> bool:
-    newest = recent[: rule.CLEAR_RUNS]
-    return len(newest) == rule.CLEAR_RUNS and all(_is_clearly_inside(run.value, limits) for run in newest)
+def _streak(clear: Sequence[bool]) -> int:
+    """How many runs are newer than the newest two in a row that are clear; runs are given newest first."""
+    return next((place for place in range(len(clear) - 1) if clear[place] and clear[place + 1]), len(clear))
+
+
+def _accused(
+    recent: Sequence[Run], witnesses: Sequence[Run], limits: Limits, believed_p: float, peers_lowest: float
+) -> AccusationLevel:
+    """What a gpu was accused of at the newest of the recent runs, by the runs of its streak beyond the limit so far."""
+    worst = AccusationLevel.OUTLIER if limits.n >= rule.FEWEST_FOR_OUTLIER else AccusationLevel.SUSPECT
+    collapses = [run for run in witnesses if limits.loss(run.value) >= rule.LOSS_AT_ONCE]
+    if recent[0] in collapses and (_is_certain_alone(recent[0]) or _are_apart(collapses)):
+        return worst
+    value = middle_of_few([run.value for run in recent])
+    is_alone = len(recent) > 1 and witnesses == [recent[0]]
+    if not witnesses or is_alone or not limits.is_beyond(value):
+        return AccusationLevel.CLEAR
+    plain = [run for run in witnesses if limits.loss(run.value) >= rule.PLAIN_LOSS and run.value < peers_lowest]
+    is_confirmed = _are_apart(plain) or (_are_apart(witnesses) and limits.p(value) <= believed_p)
+    return worst if is_confirmed else AccusationLevel.SUSPECT
+
+
+def _is_certain_alone(run: Run) -> bool:
+    """Whether no disturbance explains a collapse: it is said to have converged, and its node was not what fell."""
+    return run.reading.converged is True and run.report.node is not None and not run.fell_with_node
+
+
+def _are_apart(runs: Sequence[Run]) -> bool:
+    """Whether there are two runs, newest first, that no one disturbance explains."""
+    return len(runs) >= rule.CONFIRMATIONS and (
+        runs[0].report.ordered_at - runs[-1].report.ordered_at >= rule.CONFIRMATIONS_APART
+    )
 
 
 def _is_clearly_inside(value: float, limits: Limits) -> bool:
     return limits.loss(value) < rule.CLEAR_PART * limits.limit
 
 
-def _is_broken(values: Sequence[float], beyond: Sequence[bool], limits: Limits) -> bool:
-    """Whether a run clearly inside the limit is newer than the oldest beyond it; runs are given newest first."""
-    oldest = max(place for place, is_beyond in enumerate(beyond) if is_beyond)
-    return any(_is_clearly_inside(value, limits) for value in values[:oldest])
-
-
-def _comes_and_goes(values: Sequence[float], beyond: Sequence[bool], limits: Limits) -> bool:
-    """
-    Whether a gpu was far beyond the limit, well again, and far beyond once more.
-
-    Only losses of a quarter count here: a gpu that is repaired once is not accused for its past, and one that is
-    disturbed a little now and then is not accused at all.
-    """
+def _comes_and_goes(values: Sequence[float], limits: Limits) -> bool:
+    """Whether a gpu was beyond the limit, well again, and beyond once more, and not well for as long as it was not."""
+    beyond = [limits.is_beyond(value) for value in values]
     episodes = 0
     is_down = False
     for value, is_beyond in zip(values, beyond, strict=True):
-        if is_beyond and limits.loss(value) >= rule.LOSS_AT_ONCE:
+        if is_beyond:
             episodes += not is_down
             is_down = True
         elif _is_clearly_inside(value, limits):
             is_down = False
-    return episodes >= rule.CONFIRMATIONS
+    return episodes >= rule.CONFIRMATIONS and beyond.index(True) < sum(beyond)
 
 
 @fast_dataclass
@@ -224,7 +226,7 @@ class _Pair:
     limits: Limits
     p: float | None
     counted: bool
-    earlier: tuple[Limits, ...]
+    peers_lowest: float
 
 
 def device_verdicts(cohorts: Mapping[Cohort, Sequence[Member]]) -> JudgedDevice:
@@ -250,11 +252,12 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
     for cohort in cohorts:
         for judged in cohort.groups:
             limits = judged.limits
+            lowest = judged.lowest_two
             for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
                 for member in members:
-                    yield _Pair(
-                        member, limits, limits.p(member.value) if limits.has_verdict else None, counted, judged.earlier
-                    )
+                    p = limits.p(member.value) if limits.has_verdict else None
+                    is_lowest = counted and member.value == lowest[0]
+                    yield _Pair(member, limits, p, counted, peers_lowest=lowest[is_lowest])
 
 
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
@@ -266,6 +269,6 @@ def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
         z=limits.z(member.value) if limits.has_verdict else None,
         p=pair.p,
         q=q,
-        finding=accusation(member.runs, limits, believed_p, pair.earlier),
+        finding=accusation(member.runs, limits, believed_p, pair.peers_lowest),
         counted=pair.counted,
     )

@@ -25,10 +25,12 @@ from fleetridge_server.engine.explanation import (
     since_words,
     streak_words,
 )
-from fleetridge_server.engine.nodes import Absence, SlowTogether
+from fleetridge_server.engine.nodes import Absence
 from fleetridge_server.engine.notices import Notice
-from fleetridge_server.engine.remedies import PlaceWord, SharedCause, facts_words
+from fleetridge_server.engine.remedies import SharedCause, facts_words
+from fleetridge_server.engine.slow_places import PlaceVerdict
 from fleetridge_server.engine.state import GpuState, State
+from fleetridge_server.engine.verdict import PlaceWord
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.verdicts.alerts import AlertCause
 
@@ -69,14 +71,16 @@ def accused_roofs(state: GpuState) -> list[str]:
     return sorted(roof_words(roof) for roof in accused)
 
 
-def _told(places: Iterable[SlowTogether], states: Mapping[str, GpuState]) -> list[SlowTogether]:
-    """Places that are slow beyond suspicion: some gpu of theirs is, and no mark excuses it."""
+def _told(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> list[PlaceVerdict]:
+    """Places that are accused, some gpu of which no mark excuses."""
     return [
-        slow for slow in places if any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
+        slow
+        for slow in places
+        if slow.is_accused and any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
     ]
 
 
-def _covered(places: Iterable[SlowTogether]) -> defaultdict[str, set[Cohort]]:
+def _covered(places: Iterable[PlaceVerdict]) -> defaultdict[str, set[Cohort]]:
     """Cohorts in which a gpu's node or rack has the alert instead, by gpu."""
     covered: defaultdict[str, set[Cohort]] = defaultdict(set)
     for slow in places:
@@ -93,11 +97,11 @@ def _is_covered(state: GpuState, cohorts: set[Cohort]) -> bool:
 
 
 def _place_causes(
-    kind: PlaceWord, places: Iterable[SlowTogether], explained: Mapping[str, Sequence[Explanation]]
+    kind: PlaceWord, places: Iterable[PlaceVerdict], explained: Mapping[str, Sequence[Explanation]]
 ) -> Iterator[AlertCause]:
     """One cause for each place, of the roof in which it loses most; `places` come worst first."""
     shared = shared_causes(explained)
-    by_place: dict[tuple[str, str], list[SlowTogether]] = defaultdict(list)
+    by_place: dict[tuple[str, str], list[PlaceVerdict]] = defaultdict(list)
     for slow in places:
         by_place[slow.place.cluster, slow.place.name].append(slow)
     for (cluster, name), own in by_place.items():
@@ -118,14 +122,14 @@ def _place_causes(
         )
 
 
-def _place_summary(who: str, own: Sequence[SlowTogether], cause: SharedCause | None, since: Onset | None) -> str:
+def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | None, since: Onset | None) -> str:
     """What a place loses, since when, what its gpus share, and what to do."""
     worst, others = own[0], len(own) - 1
     more = f" and in {others} more roof{'s' if others > 1 else ''}" if others else ""
     when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
     why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
     return (
-        f"{who} is slow as a whole: its {len(worst.gpu_ids)} gpus lie {percent(worst.loss)} below their peers in "
+        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the {worst.of} {worst.word}s of its kind in "
         f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
     )
 

@@ -14,10 +14,11 @@ from fleetridge_server.engine.explanation import Explanation, Onset, place_onset
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
-from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, WithoutWorst, straggler_cost
+from fleetridge_server.engine.nodes import Absence, WithoutWorst, straggler_cost
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import REMEDIES, SharedCause
 from fleetridge_server.engine.rule import RULE_VERSION
+from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
 from fleetridge_server.engine.state import STATES
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member, is_link
@@ -104,7 +105,7 @@ MOST_NAMED = 100
 
 
 def slow_places(
-    places: Sequence[SlowTogether], explained: Mapping[str, Sequence[Explanation]]
+    places: Sequence[PlaceVerdict], explained: Mapping[str, Sequence[Explanation]]
 ) -> tuple[SlowPlace, ...]:
     """Places (worst first) in each roof in which they are slow, with the reasons of all accused gpus, by id."""
     causes = shared_causes(explained)
@@ -118,7 +119,7 @@ def slow_places(
 
 
 def _slow_place(
-    slow: SlowTogether, roofs: tuple[RoofName, ...], cause: SharedCause | None, since: Onset | None
+    slow: PlaceVerdict, roofs: tuple[RoofName, ...], cause: SharedCause | None, since: Onset | None
 ) -> SlowPlace:
     return SlowPlace(
         cluster=slow.place.cluster,
@@ -126,6 +127,9 @@ def _slow_place(
         roof=roof_name(slow.cohort.roof),
         conditions=slow.cohort.conditions,
         loss=slow.loss,
+        q=slow.q,
+        compared=slow.of,
+        accused=slow.is_accused,
         gpus=len(slow.gpu_ids),
         gpu_ids=slow.gpu_ids[:MOST_NAMED],
         roofs=roofs,
@@ -138,7 +142,7 @@ def _slow_place(
     )
 
 
-def _next_step(slow: SlowTogether) -> str:
+def _next_step(slow: PlaceVerdict) -> str:
     return REMEDIES["whole_rack" if isinstance(slow.place, RackName) else "whole_node"].next_step
 
 

@@ -85,9 +85,9 @@ class FleetAnswer(Answer):
     The one answer: is the fleet good, and if not, where.
 
     `nodes_never_reported` counts nodes that only the inventory knows, `unnamed` the gpus that it expects beyond those
-    that anybody has seen. `slow_nodes` and `slow_racks` are those that are slow as a whole, each once, in the roof in
-    which it loses most. `stragglers` are the jobs that lose most to their slowest gpu: over a device, a rack and a
-    node, in one roof each.
+    that anybody has seen. `slow_nodes` and `slow_racks` are those that are slow as a whole, the accused ones first,
+    each once, in the roof in which it loses most. `stragglers` are the jobs that lose most to their slowest gpu: over a
+    device, a rack and a node, in one roof each.
     """
 
     as_of: datetime
@@ -109,7 +109,6 @@ class FleetAnswer(Answer):
 TROUBLED: frozenset[State] = frozenset({"missing", "outlier", "drifted", "implausible", "suspect"})
 
 _MOST_NODES = 10
-_MOST_PLACES = 10
 
 
 def total(devices: Iterable[DeviceVerdicts]) -> dict[State, int]:
@@ -143,16 +142,16 @@ class Together:
 NOTHING_TOGETHER = Together()
 
 
-def together(nodes: Iterable[FleetNode], racks: Iterable[SlowPlace]) -> Together:
-    """Trouble of whole racks and nodes."""
-    reasons = [[gpu.said.reason for gpu in node.gpus if gpu.said is not None] for node in nodes]
-    of_nodes = [own.count("whole_node") for own in reasons]
-    rack_gpus = sum(own.count("whole_rack") for own in reasons)
+def together(troubled: Iterable[FleetNode], nodes: Iterable[SlowPlace], racks: Iterable[SlowPlace]) -> Together:
+    """Trouble of the accused racks and nodes, and how many of the troubled gpus are counted as part of them."""
+    reasons = Counter(gpu.said.reason for node in troubled for gpu in node.gpus if gpu.said is not None)
+    accused = [rack for rack in racks if rack.accused]
+    in_racks = {gpu_id for rack in accused for gpu_id in rack.gpu_ids}
     return Together(
-        racks=len({(rack.cluster, rack.name) for rack in racks}) if rack_gpus else 0,
-        rack_gpus=rack_gpus,
-        nodes=sum(count > 0 for count in of_nodes),
-        node_gpus=sum(of_nodes),
+        racks=len(accused),
+        rack_gpus=reasons["whole_rack"],
+        nodes=sum(node.accused and not in_racks.issuperset(node.gpu_ids) for node in nodes),
+        node_gpus=reasons["whole_node"],
     )
 
 
@@ -203,13 +202,13 @@ def slow_places(places: Iterable[SlowPlace], cluster: str | None) -> tuple[SlowP
     """
     Nodes or racks that are slow as a whole, each once, in the roof in which it loses most; worst first.
 
-    With a cluster only those that are there.
+    With a cluster only those that are there. One that is accused in any roof is shown as accused.
     """
     worst: dict[tuple[str, str], SlowPlace] = {}
-    for place in sorted(places, key=lambda place: (-place.loss, place.cluster, place.name)):
+    for place in sorted(places, key=lambda place: (not place.accused, -place.loss, place.cluster, place.name)):
         if cluster in (None, place.cluster):
             worst.setdefault((place.cluster, place.name), place)
-    return tuple(worst.values())[:_MOST_PLACES]
+    return tuple(worst.values())
 
 
 def costliest_jobs(costs: Sequence[StragglerShown], cluster: str | None) -> tuple[StragglerShown, ...]:

@@ -16,7 +16,6 @@ from uuid import UUID
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, GpuValue, Reading, is_judged
 from fleetridge_server.engine.ridge import CohortValues, Compared, GpuRoofs, HeldAgainst, gpu_roofs
-from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
@@ -137,7 +136,7 @@ def _compared(
     reading = None if report is None else report.readings.get(cohort.roof)
     if reading is None:
         reading = Reading(UUID(newest.report_id), newest.ordered_at, newest.value, converged=newest.converged)
-    value = GpuValue(gpu_id, cohort, own.value, len(own.runs[:NEWEST_REPORTS]), reading)
+    value = GpuValue(gpu_id, cohort, own.value, own.value_runs, reading)
     return Compared(value, HeldAgainst(own.band.n, own.band.median, own.band.note), peers[cohort])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.wording import counted, roof_words
@@ -90,6 +92,8 @@ _NODES = (
     Column("reason", align="left"),
 )
 
+# Slow nodes and racks that are told one by one.
+MOST_PLACES = 10
 _MOST_ALERTS = 10
 _MOST_UNMEASURED = 3
 
@@ -102,8 +106,10 @@ def fleet(answer: FleetAnswer) -> str:
         text_table(_NODES, [_node(node) for node in answer.worst_nodes]) if answer.worst_nodes else "",
         lines(
             [
-                *(_slow("rack", place) for place in answer.slow_racks),
-                *(_slow("node", place) for place in answer.slow_nodes),
+                *(_slow("rack", place) for place in answer.slow_racks[:MOST_PLACES]),
+                *more_places("rack", answer.slow_racks),
+                *(_slow("node", place) for place in answer.slow_nodes[:MOST_PLACES]),
+                *more_places("node", answer.slow_nodes),
             ]
         ),
         lines(_coverage(answer.coverage, answer)),
@@ -129,14 +135,21 @@ def _node(node: WorstNode) -> list[str]:
     ]
 
 
+def more_places(kind: str, places: Sequence[SlowPlace]) -> list[str]:
+    """How many places are not shown one by one, in words; empty where all are."""
+    left = len(places) - MOST_PLACES
+    return [f"and {counted(left, f'more {kind}')}"] if left > 0 else []
+
+
 def _slow(kind: str, place: SlowPlace) -> str:
     others = len(place.roofs) - 1
     more = f" and in {counted(others, 'more roof')}" if others > 0 else ""
     since = "" if place.slow_since is None else f", {slow_since(place)}"
     why = "" if place.cause_text is None else f"; {place.cause_text}{words.facts(place.facts)}"
+    level = "is slow as a whole" if place.accused else "is noted, not accused yet"
     return (
-        f"{kind} {place.name} in cluster {place.cluster} is slow as a whole: its {place.gpus} gpus lie "
-        f"{percent(place.loss)} below their peers in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
+        f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below the "
+        f"{place.compared} {kind}s like it in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
     )
 
 

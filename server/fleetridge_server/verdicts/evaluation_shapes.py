@@ -68,10 +68,13 @@ class UpgradeShown:
 @dataclass(frozen=True, slots=True)
 class SlowPlace:
     """
-    A node or a rack all of whose gpus are slow in one roof.
+    A node or a rack that is slow as a whole in one roof.
 
     Attributes:
-        loss: median over its gpus.
+        loss: of the median of its gpus, against the median of all `compared` places of its kind.
+        q: share of healthy places to expect among all that are as unlikely.
+        accused: both halves of its newest runs say so, and its gpus are accused with it; else it is a note.
+        gpus, gpu_ids: its gpus that share the loss.
         roofs: all in which the place is slow, worst first.
         slow_since: median over its accused gpus of since when each is slow; with `slow_since_is_bound` or before.
         cause: code of what most of its gpus have in common, null where there is nothing; cause_text: in words, with
@@ -83,6 +86,9 @@ class SlowPlace:
     roof: RoofName
     conditions: Conditions
     loss: float
+    q: float
+    compared: int
+    accused: bool
     gpus: int
     gpu_ids: tuple[str, ...]
     roofs: tuple[RoofName, ...] = ()

@@ -21,7 +21,6 @@ from fleetridge_server.engine.cohort import cohort_order
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.explanation import Explanation, onset
-from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import GpuState, Mark, State
 from fleetridge_server.engine.statistics import two_sided
 from fleetridge_server.engine.values import Run, is_link
@@ -158,15 +157,16 @@ class Recorder:
         member, limits = verdict.member, verdict.limits
         # Most gpus have no run beyond the limit.
         has_beyond = limits.has_verdict and limits.is_beyond(min([run.value for run in member.runs]))
-        runs = member.runs if has_beyond else member.runs[:NEWEST_REPORTS]
+        runs = member.runs if has_beyond else member.runs[: member.value_runs]
         row: list[Any] = [
             self._key(verdict),
             member.value,
             member.in_window,
             verdict.counted,
+            member.value_runs,
             [_run(run, reports, times) for run in runs],
         ]
-        if has_beyond:
+        if has_beyond or verdict.is_accused:
             row.append(_beyond(verdict, state, drift))
         return row
 
@@ -213,7 +213,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
 
 def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], reference: Reference) -> JudgedRoof:
     """One gpu in one roof beside its peers."""
-    _, value, recent, counted, runs, *beyond = row
+    _, value, recent, counted, value_runs, runs, *beyond = row
     band = reference.band
     z = (value - band.median) / band.scale if band.note is None else None
     found: dict[str, Any] = beyond[0] if beyond else {}
@@ -233,7 +233,9 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
         excused=found.get("excused", False),
         retest=found.get("retest", False),
         intermittent=found.get("intermittent", False),
+        with_place=found.get("with_place"),
         counted=counted,
+        value_runs=value_runs,
         runs_beyond=found.get("runs_beyond", 0),
         newest_beyond=found.get("newest_beyond", 0),
         slow_since=_time(found.get("slow_since")),
@@ -262,7 +264,7 @@ def _slow_since(subject: JudgedRoof | DriftShown) -> datetime | None:
 
 
 def _run(run: Run, reports: dict[str, int], times: list[tuple[str, datetime]]) -> list[Any]:
-    report, reading, carried = run
+    report, reading, carried, _ = run
     number = reports.get(report.report_id)
     if number is None:
         number = reports[report.report_id] = len(times)
@@ -289,6 +291,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
         "excused": verdict.is_accused and is_judged and verdict not in state.accused,
         "retest": finding.retest,
         "intermittent": finding.intermittent,
+        "with_place": finding.with_place,
         "runs_beyond": 0 if found is None else found.beyond,
         "newest_beyond": 0 if found is None else found.streak,
         "slow_since": None if slow is None else slow.since,

@@ -23,11 +23,11 @@ from fleetridge_server.engine.explanation import (
 )
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
-from fleetridge_server.engine.nodes import RackName
-from fleetridge_server.engine.remedies import PlaceWord
 from fleetridge_server.engine.ridge import too_few
 from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
+from fleetridge_server.engine.slow_places import RackName
 from fleetridge_server.engine.state import Mark, State
+from fleetridge_server.engine.verdict import PlaceWord
 from fleetridge_server.engine.wording import Fact, roof_words, setting_words
 from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import (
@@ -109,10 +109,7 @@ def _by_rates(
 ) -> str:
     subject = subject_of(state, roofs, drifts)
     if isinstance(subject, JudgedRoof):
-        return (
-            f"{roof_words(subject.roof)} {percent(subject.loss)} below {peers_words(subject.band)}, "
-            f"beyond the limit of {percent(subject.band.limit)} {onset_words(subject)}"
-        )
+        return _accusation_words(subject)
     if isinstance(subject, DriftShown):
         since = "" if subject.onset is None else f" {since_words(subject.onset, is_bound=False)}"
         return f"{roof_words(subject.roof)} {percent(-(subject.change or 0.0))} below its own baseline{since}"
@@ -123,6 +120,13 @@ def _by_rates(
     if any(own.retest for own in roofs):
         return "its newest run alone lies beyond the limit: measure it again"
     return "within the limits of its peers"
+
+
+def _accusation_words(own: JudgedRoof) -> str:
+    loss = f"{roof_words(own.roof)} {percent(own.loss)} below {peers_words(own.band)}"
+    if own.with_place is not None:
+        return f"{loss}; accused with its {own.with_place}, which is slow as a whole"
+    return f"{loss}, beyond the limit of {percent(own.band.limit)} {onset_words(own)}"
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:

@@ -18,6 +18,7 @@ from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.state import MarkKind, State
 from fleetridge_server.engine.statistics import ScaleSource
+from fleetridge_server.engine.verdict import PlaceWord
 from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
 
 
@@ -92,7 +93,7 @@ class FactShown:
 class PlaceShown:
     """A node or a rack."""
 
-    kind: Literal["node", "rack"]
+    kind: PlaceWord
     cluster: str
     name: str
 
@@ -190,7 +191,8 @@ class JudgedRoof:
     One gpu in one roof beside its peers.
 
     Attributes:
-        value: median of value·carried of the newest (at most three) of `runs`, in `unit`.
+        value: median of value·carried of the newest `value_runs` of `runs`, in `unit`.
+        value_runs: at most three, all of the window of 30 days where any is.
         runs: newest first; those behind the value, and all (at most ten) that were looked at where one lies beyond.
         recent: whether the value is recent enough to count for others.
         counted: whether it is one of the `band.n` values behind the median.
@@ -200,7 +202,9 @@ class JudgedRoof:
             gpus; q: share of false ones to expect among all that are as unlikely. Null where there are too few peers.
         standing: what its runs accuse it of; `excused` where a mark says that this is known.
         retest: only the newest run lies beyond the limit.
-        intermittent: two or more of the newest ten do, and one that is newer than the oldest of those lies inside.
+        intermittent: it comes and goes: some runs lie beyond, then clearly inside, then beyond again, and the good ones
+            since are not yet as many as the bad ones. A note, no accusation.
+        with_place: `node` or `rack` where the gpu is accused because that is slow as a whole, not for its own runs.
         runs_beyond: how many of `runs` lie beyond the limit.
         newest_beyond: how many of them follow one another up to the newest that does.
         slow_since: the oldest of those; earlier where its drift tells of older runs. Null where it is not accused.
@@ -224,6 +228,8 @@ class JudgedRoof:
     retest: bool
     intermittent: bool
     counted: bool = True
+    value_runs: int = 1
+    with_place: PlaceWord | None = None
     runs_beyond: int = 0
     newest_beyond: int = 0
     slow_since: datetime | None = None

@@ -13,7 +13,6 @@ from fleetridge.quantities import percent, quantity, significant
 from fleetridge.terminal_text import visible
 from fleetridge_server import text
 from fleetridge_server.api.gpus import GpuRead
-from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
 from fleetridge_server.text.gpu import drift_words
@@ -56,7 +55,7 @@ def drift_sum(drift: DriftShown) -> str:
 
 def _steps(own: JudgedRoof) -> Iterator[str]:
     band, unit = own.band, own.unit
-    used = own.runs[:NEWEST_REPORTS]
+    used = own.runs[: own.value_runs]
     values = ", ".join(_run(run) for run in used)
     runs = "run" if len(used) == 1 else "runs"
     yield f"value: {quantity(own.value, unit)}, the median of its newest {len(used)} {runs} ({values} {unit})"

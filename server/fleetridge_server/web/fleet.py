@@ -18,7 +18,7 @@ from fleetridge_server.fleet.nodes import FleetNode, GpuVerdictRow, fleet_nodes,
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.responses.fleet import TROUBLED, FleetAnswer
 from fleetridge_server.responses.node import trouble
-from fleetridge_server.text.fleet import straggler_words
+from fleetridge_server.text.fleet import MOST_PLACES, more_places, straggler_words
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace
 from fleetridge_server.web.charts.heatmap import heatmap_svg
 from fleetridge_server.web.charts.heatmap_layout import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
@@ -154,7 +154,8 @@ class FleetPage:
         is_good: None where nothing can be said yet.
         tiles: gpus by state.
         devices: tiles of each device of the answer.
-        slow: places that are slow as a whole, each once, with its kind and in its worst roof.
+        slow: places that are slow as a whole, each once, with its kind and in its worst roof; more_slow: how many are
+            left out, in words.
         heat: markup of the map; empty where an earlier time was asked for.
         nodes: all that there are; rows are left out where they are too many.
         mapped: how many of them the map has.
@@ -169,6 +170,7 @@ class FleetPage:
     tiles: tuple[Tile, ...]
     devices: tuple[tuple[Tile, ...], ...]
     slow: tuple[tuple[str, SlowPlace], ...]
+    more_slow: tuple[str, ...]
     stragglers: tuple[str, ...]
     heat: str
     heat_href: str
@@ -241,7 +243,12 @@ def fleet_page(
         devices=tuple(
             tiles(device.verdicts, partial(_listed, links, device.slug, cluster=cluster)) for device in answer.devices
         ),
-        slow=(*_each_once("rack", answer.slow_racks), *_each_once("node", answer.slow_nodes)),
+        slow=tuple(
+            (kind, place)
+            for kind, places in (("rack", answer.slow_racks), ("node", answer.slow_nodes))
+            for place in places[:MOST_PLACES]
+        ),
+        more_slow=(*more_places("rack", answer.slow_racks), *more_places("node", answer.slow_nodes)),
         stragglers=tuple(capital(straggler_words(cost)) for cost in answer.stragglers),
         heat=inline_chart(heatmap_svg, heat_map(nodes, links)) if nodes else "",
         heat_href=links.of("/ui/fleet/heatmap.svg", **({} if cluster is None else {"cluster": cluster})),
@@ -289,11 +296,3 @@ def _simulated_href(database: Database, answer: FleetAnswer, links: Links) -> st
 
 def _listed(links: Links, slug: str, state: str, *, cluster: str | None) -> str:
     return links.device(slug, verdict=state, **({} if cluster is None else {"cluster": cluster}))
-
-
-def _each_once(kind: str, places: Sequence[SlowPlace]) -> list[tuple[str, SlowPlace]]:
-    """Places, each in the roof in which it loses most; they come worst first."""
-    found: dict[tuple[str, str], SlowPlace] = {}
-    for place in places:
-        found.setdefault((place.cluster, place.name), place)
-    return [(kind, place) for place in found.values()]

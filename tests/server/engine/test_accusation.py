@@ -16,14 +16,18 @@ from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.rule import REMEMBERED_REPORTS
 from fleetridge_server.engine.verdict import Accusation
-from support.judged import DAY, MONDAY, fleet, judged, report, series, states
+from support.judged import AS_OF, DAY, MONDAY, at_node, fleet, judged, report, series, states
 
 PEERS = fleet([100.0] * 19)
 
 
-def state(values: Sequence[float]) -> str:
+def state(values: Sequence[float], *, node: str | None = None, converged: bool | None = True) -> str:
     """State of a gpu with these daily values, oldest first."""
-    return states([*PEERS, *series("odd", values)])["odd"]
+    own = [
+        replace(run, roofs={roof: replace(found, converged=converged) for roof, found in run.roofs.items()})
+        for run in series("odd", values)
+    ]
+    return states([*PEERS, *(own if node is None else at_node(own, node))])["odd"]
 
 
 def finding(values: Sequence[float]) -> Accusation:
@@ -52,9 +56,49 @@ def test_only_the_newest_beyond_the_limit_is_ok_and_asks_for_a_retest() -> None:
         assert finding(values).retest
 
 
-def test_a_quarter_lost_is_an_outlier_at_once() -> None:
-    assert state([100.0, 100.0, 74.0]) == "outlier"
-    assert state([74.0]) == "outlier"
+def test_a_quarter_lost_is_an_outlier_at_once_where_the_node_is_known() -> None:
+    assert state([100.0, 100.0, 74.0], node="n1") == "outlier"
+    assert state([74.0], node="n1") == "outlier"
+
+
+@pytest.mark.parametrize("converged", [True, False, None])
+def test_a_quarter_lost_by_a_gpu_of_no_known_node_waits_for_a_second_report(converged: bool | None) -> None:
+    assert state([100.0, 100.0, 74.0], converged=converged) == "ok"
+    assert state([100.0, 74.0, 74.0], converged=converged) == "outlier"
+
+
+def test_a_quarter_lost_where_nobody_says_whether_it_converged_waits_for_a_second_report() -> None:
+    """As imports do not say it."""
+    assert state([74.0], node="n1", converged=None) == "suspect"
+    assert state([100.0, 100.0, 74.0], node="n1", converged=None) == "ok"
+    assert state([50.0, 50.0], converged=None) == "outlier"
+
+
+def test_two_collapses_far_beyond_all_peers_need_no_q() -> None:
+    """Six gpus that scatter widely: t has few degrees of freedom, and q says nothing of a seventh of the rate."""
+    peers = [*fleet([100.0, 104.0, 96.0, 103.0, 97.0], runs=3)]
+    found = judged([*peers, *series("odd", [85.0, 85.0])])
+    (verdict,) = found.verdicts["odd"]
+    assert verdict.q is not None
+    assert verdict.q > 0.05
+    assert found.states["odd"].state == "outlier"
+
+
+def test_nine_runs_in_a_row_over_75_minutes_are_confirmed() -> None:
+    """The newest three span 18 minutes; the streak is what counts."""
+    times = [MONDAY - timedelta(minutes=75) + timedelta(minutes=75 / 8) * turn for turn in range(9)]
+    runs = [replace(report("odd", 90.0), ordered_at=at, report_id=f"odd-{turn}") for turn, at in enumerate(times)]
+    assert states([*PEERS, *runs])["odd"] == "outlier"
+
+
+@pytest.mark.parametrize("days", [0, 20, 27, 31, 45])
+def test_a_witness_that_leaves_the_window_stays_a_witness_of_the_streak(days: int) -> None:
+    later = [
+        replace(own, ordered_at=own.ordered_at + days * DAY, report_id=f"{own.report_id}+")
+        for own in [*PEERS, report("odd", 83.0)]
+    ]
+    found = evaluate(Fleet([*PEERS, report("odd", 83.0, days_ago=2), *later]), AS_OF + days * DAY)
+    assert found.states["odd"].state == "outlier"
 
 
 def test_a_quarter_lost_in_a_run_that_did_not_converge_waits_for_a_second() -> None:
@@ -94,12 +138,14 @@ def test_a_gpu_that_is_slow_in_every_run_since_some_day_does_not_come_and_go(val
     assert not finding(values).intermittent
 
 
-def test_two_of_the_newest_ten_beyond_with_one_inside_since_are_called_intermittent() -> None:
-    assert finding([90.0, 90.0, 90.0, 100.0]).intermittent
-    values = [100.0, 100.0, 94.0, 100.0, 100.0, 94.0, 100.0, 100.0]
-    assert finding(values).intermittent
-    assert state(values) == "ok"
-    assert not finding([94.0, 100.0, 100.0]).intermittent
+def test_a_gpu_that_was_slow_well_and_slow_again_is_called_intermittent_until_it_was_well_as_often() -> None:
+    values = [100.0, 100.0, 94.0, 100.0, 100.0, 94.0]
+    assert [finding(values + [100.0] * good).intermittent for good in range(4)] == [True, True, False, False]
+    assert state([*values, 100.0]) == "ok"
+
+
+def test_a_gpu_that_was_repaired_was_slow_once_and_is_not_intermittent() -> None:
+    assert not any(finding([40.0] * 5 + [100.0] * good).intermittent for good in range(9))
 
 
 def test_a_gpu_that_sinks_through_the_limit_does_not_come_and_go() -> None:
@@ -108,14 +154,16 @@ def test_a_gpu_that_sinks_through_the_limit_does_not_come_and_go() -> None:
     assert finding([98.0, 98.0, 96.0, 98.0, 96.0, 95.0]).intermittent
 
 
-def test_a_gpu_that_collapses_now_and_then_stays_suspect_between_times() -> None:
-    assert state([10.0, 100.0, 100.0, 100.0, 10.0, 100.0, 100.0]) == "suspect"
+def test_a_gpu_that_collapses_now_and_then_is_noted_and_accused_by_its_newest_runs_alone() -> None:
+    values = [10.0, 100.0, 100.0, 100.0, 10.0, 100.0]
+    assert finding(values).intermittent
+    assert state(values) == "ok"
 
 
 def test_an_unbelievable_p_keeps_an_outlier_a_suspect() -> None:
-    """Eight gpus that scatter by 3 %: t has four degrees of freedom, and a tenth lost is no proof."""
-    values = [100.0, 103.0, 97.0, 104.0, 96.0, 102.0, 98.0]
-    found = judged([*fleet(values, runs=3), *series("odd", [88.5] * 3)])
+    """Eight gpus that scatter by 2 %: t has four degrees of freedom, and less than a tenth lost is no proof."""
+    values = [100.0, 101.0, 99.0, 101.6, 98.4, 100.9, 99.1]
+    found = judged([*fleet(values, runs=3), *series("odd", [91.0] * 3)])
     assert found.verdicts["odd"][0].q is not None
     assert found.verdicts["odd"][0].q > 0.05
     assert found.states["odd"].state == "suspect"
@@ -134,9 +182,8 @@ def test_the_order_of_arrival_does_not_matter(values: list[float], rng: Random) 
 @pytest.mark.parametrize("days", [31, 60])
 def test_runs_out_of_the_window_are_not_mixed_with_newer_ones(days: int) -> None:
     old: list[JudgedReport] = [report("odd", 50.0, days_ago=days + turn) for turn in range(3)]
-    found = judged([*PEERS, *old, report("odd", 100.0)])
-    assert found.verdicts["odd"][0].member.value == 100.0
-    assert found.states["odd"].state == "ok"
+    (verdict,) = judged([*PEERS, *old, report("odd", 99.0)]).verdicts["odd"]
+    assert (verdict.member.value, verdict.member.value_runs) == (99.0, 1)
 
 
 def test_a_report_of_the_future_is_not_looked_at() -> None:
@@ -164,13 +211,13 @@ def test_no_run_undoes_what_the_run_before_it_changed(parts: list[float]) -> Non
     assert all(later - earlier > 1 for earlier, later in pairwise(changes))
 
 
-def test_what_peers_do_alone_acquits_nobody() -> None:
-    """Peers lose 0.6 % for two days, so that 3.55 % below them becomes 2.97 % of a limit of 3 %."""
+def test_a_gpu_that_comes_nearer_only_because_its_peers_fell_stays_accused() -> None:
+    """Peers lose 0.6 % for two days: 3.55 % below them becomes 2.97 % of a limit of 3 %, inside and not clear of it."""
     peers = [own for place in range(9) for own in series(f"gpu-{place}", [100.0] * 5 + [99.4] * 2)]
     found = judged([*peers, *series("odd", [94.0] + [96.45] * 6)])
     (verdict,) = found.verdicts["odd"]
     assert not verdict.limits.is_beyond(96.45)
-    assert found.states["odd"].state == "outlier"
+    assert found.states["odd"].state == "suspect"
 
 
 def test_the_oldest_run_that_is_remembered_does_not_count_as_the_only_one() -> None:
@@ -179,7 +226,11 @@ def test_the_oldest_run_that_is_remembered_does_not_count_as_the_only_one() -> N
 
 
 def test_a_gpu_at_the_limit_of_noisy_peers_changes_its_state_rarely() -> None:
-    """A loss of 3.2 % at 0.5 % noise among eight, a limit of some 3.5 %: beside the peers of today alone it was 25."""
+    """
+    A loss of 3.2 % at 0.5 % noise among eight, a limit of some 3.5 %: median and limit of so few wander by themselves.
+
+    Without a margin to clear it would be some forty changes in eighty days.
+    """
     rng = Random(1)  # noqa: S311 # noise
     runs: list[JudgedReport] = []
     said: list[str] = []
@@ -193,4 +244,4 @@ def test_a_gpu_at_the_limit_of_noisy_peers_changes_its_state_rarely() -> None:
         runs = runs[-8 * REMEMBERED_REPORTS :]
         said.append(evaluate(Fleet(runs), at).states["gpu-0"].state)
     assert set(said) >= {"ok", "outlier"}
-    assert sum(before != after for before, after in pairwise(said)) <= 12
+    assert sum(before != after for before, after in pairwise(said)) <= 25

@@ -119,7 +119,7 @@ def test_slightly_above_the_published_peak_is_a_note_and_no_fault() -> None:
 
 def test_a_report_from_the_future_counts_when_its_time_has_come() -> None:
     ahead = replace(report("gpu-00", 40.0), ordered_at=MONDAY + 3 * DAY, report_id="ahead")
-    reports = [*fleet([100.0] * 8, runs=3), ahead]
+    reports = at_node([*fleet([100.0] * 8, runs=3), ahead], "n1")
     assert judged(reports) == judged(reports[:-1])
     later = evaluate(Fleet(reports), MONDAY + 3 * DAY + timedelta(hours=1))
     assert later.states["gpu-00"].is_flagged

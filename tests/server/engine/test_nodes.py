@@ -8,7 +8,8 @@ import pytest
 
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
-from fleetridge_server.engine.nodes import Absence, ExpectedNode, NodeRoster, RackName, absences
+from fleetridge_server.engine.nodes import Absence, ExpectedNode, NodeRoster, absences
+from fleetridge_server.engine.slow_places import RackName
 from fleetridge_server.engine.values import by_gpu
 from support.judged import AS_OF, DAY, MONDAY, at_node, fleet, judged, report, series
 
@@ -41,11 +42,60 @@ def test_a_node_all_of_whose_gpus_are_slow_is_named_with_its_worst_gpu_first() -
     assert found.gpu_ids == ("slow-1", "slow-0", "slow-2", "slow-3")
 
 
-def test_a_node_just_inside_the_limit_of_each_gpu_is_named_all_the_same() -> None:
+def test_a_node_just_inside_the_limit_of_each_gpu_is_accused_and_its_gpus_with_it() -> None:
     reports = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)] + node("slow", [96.8, 96.9, 97.2, 96.8])
     found = judged(reports)
-    assert [slow.place.name for slow in found.nodes] == ["slow"]
-    assert not found.states["slow-2"].is_flagged
+    assert [(slow.place.name, slow.is_accused) for slow in found.nodes] == [("slow", True)]
+    assert found.states["slow-2"].state == "outlier"
+    assert found.verdicts["slow-2"][0].finding.with_place == "node"
+
+
+def test_a_good_gpu_of_a_slow_node_is_not_accused_with_it() -> None:
+    reports = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)] + node("slow", [96.0, 96.0, 99.9, 96.0])
+    found = judged(reports)
+    assert found.nodes[0].gpu_ids == ("slow-0", "slow-1", "slow-3")
+    assert found.states["slow-2"].state == "ok"
+
+
+def test_a_node_that_was_slow_in_its_newest_run_alone_is_not_accused() -> None:
+    sound = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)]
+    once = at_node([own for place in range(4) for own in series(f"slow-{place}", [100.0, 100.0, 95.0])], "slow")
+    assert judged([*sound, *once]).nodes == ()
+    lone = at_node([report(f"slow-{place}", 95.0) for place in range(4)], "slow")
+    assert [slow.is_accused for slow in judged([*sound, *lone]).nodes] == [False]
+
+
+def test_of_fewer_than_five_nodes_one_is_named_only_where_each_of_its_gpus_is_accused() -> None:
+    sound = [own for name in "abc" for own in node(name, [100.0] * 4)]
+    assert [slow.place.name for slow in judged([*sound, *node("slow", [90.0] * 4)]).nodes] == ["slow"]
+    assert judged([*sound, *node("slow", [97.2] * 4)]).nodes == ()
+    assert judged([*sound, *node("slow", [90.0, 90.0, 90.0, 100.0])]).nodes == ()
+
+
+@pytest.mark.parametrize("collapses", [[2], [2, 6], [0], [0, 4]])
+def test_runs_in_which_a_whole_node_collapsed_alone_accuse_nobody_and_are_left_out(collapses: list[int]) -> None:
+    """A job that waited for its input: every gpu of the node falls to a third in the same minute, and is well after."""
+    sound = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)]
+    values = [34.0 if days_ago in collapses else 101.0 for days_ago in range(9, -1, -1)]
+    fallen = at_node([own for place in range(4) for own in series(f"fell-{place}", values)], "fell")
+    found = judged([*sound, *fallen])
+    assert {own.state for own in found.states.values()} == {"ok"}
+    assert found.nodes == ()
+    assert found.verdicts["fell-0"][0].member.value == 101.0
+    assert [notice.kind for notice in found.notices] == ["node_collapse"] * len(collapses)
+
+
+def test_a_node_that_stays_collapsed_is_accused_and_so_are_its_gpus() -> None:
+    sound = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)]
+    values = [101.0] * 5 + [60.0] * 2
+    fallen = at_node([own for place in range(4) for own in series(f"fell-{place}", values)], "fell")
+    assert {judged([*sound, *fallen]).states[f"fell-{place}"].state for place in range(4)} == {"outlier"}
+
+
+def test_one_gpu_that_collapses_beside_well_ones_of_its_node_is_accused_at_once() -> None:
+    sound = [own for name in "abcdefghi" for own in node(name, [100.0] * 4)]
+    own = at_node([*series("fell", [100.0, 60.0]), *series("well", [100.0, 100.0])], "fell")
+    assert judged([*sound, *own]).states["fell"].state == "outlier"
 
 
 def test_one_slow_gpu_is_not_its_node() -> None:

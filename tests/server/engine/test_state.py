@@ -76,8 +76,8 @@ def test_drifted_stands_between_outlier_and_suspect() -> None:
 
 def test_the_worst_roof_decides() -> None:
     betas = [replace(own, roofs={**own.roofs, **report("x", beta=4000.0).roofs}) for own in PEERS]
-    slow = report("odd", 100.0, beta=3000.0)
-    assert evaluate(Fleet([*betas, slow]), AS_OF).states["odd"].state == "outlier"
+    slow = at_node([report("odd", 100.0, beta=3000.0)], "n1")
+    assert evaluate(Fleet([*betas, *slow]), AS_OF).states["odd"].state == "outlier"
 
 
 def test_implausible_is_neither_slow_nor_ok() -> None:

@@ -1,0 +1,268 @@
+"""
+Nodes and racks that are slow as a whole: each beside the others of its kind, by a test of significance.
+
+Power, cooling and settings belong to a node: where its gpus are slow together the node is named, once.
+
+    share  = value of a gpu (median of its newest ten runs) / median of its group
+    place  = median of its gpus' shares
+    scale  = max(1.4826·b_n·MAD of all places, floor/√gpus)
+    p      = one-sided, of (place - median of places) / scale, from t(ν_n), normal where floored
+    slow   = q ≤ 5 % (Benjamini–Hochberg over the device's places and roofs) and a loss of at least 3 %
+
+Slow once is a note. A place is accused where it is slow with q ≤ 0.5 %, and so are, with q ≤ 5 %, both halves of its
+newest runs by themselves, an hour or more apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fleetridge_server.engine import rule
+from fleetridge_server.engine.cohort import Cohort
+from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.statistics import (
+    floored_scale,
+    median,
+    robust_deviation,
+    small_sample_factor,
+    two_sided,
+)
+from fleetridge_server.engine.values import Run, values_of
+from fleetridge_server.engine.verdict import AccusationLevel, PlaceWord, Verdict, largest_significant, q_values
+
+
+class RackName(NamedTuple):
+    """A rack by the nodes' reserved label, within its cluster."""
+
+    cluster: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceVerdict:
+    """
+    A node or a rack that is slow as a whole in one roof.
+
+    Attributes:
+        loss: of the place, against the median of the places of its kind.
+        q: share of healthy ones to expect among all that are as unlikely.
+        of: places that were compared.
+        gpu_ids: of its gpus that share the loss, worst first; who lies within half a gate of the peers does not.
+        is_accused: both halves of its runs say so; else it is a note.
+    """
+
+    place: NodeName | RackName
+    cohort: Cohort
+    loss: float
+    q: float
+    of: int
+    gpu_ids: tuple[str, ...]
+    is_accused: bool
+
+    @property
+    def word(self) -> PlaceWord:
+        """What it is."""
+        return "rack" if isinstance(self.place, RackName) else "node"
+
+
+@fast_dataclass
+class _Measured:
+    """A place in one roof, with the center and the scale that all places of the roof give it."""
+
+    place: NodeName | RackName
+    verdicts: Sequence[Verdict]
+    share: float
+    center: float
+    scale: float
+    degrees: float | None
+    of: int
+
+    def p(self, share: float) -> float:
+        """One-sided probability that a healthy place has so small a share."""
+        tail = two_sided((share - self.center) / self.scale, self.degrees) / 2
+        return tail if share < self.center else 1 - tail
+
+    def loss(self, share: float) -> float:
+        """Part of the center that a share lacks."""
+        return 1 - share / self.center
+
+
+def slow_nodes(verdicts: Iterable[Verdict]) -> list[PlaceVerdict]:
+    """
+    Nodes that are slow as a whole, worst first.
+
+    By the test where there are five or more. Whatever it says, and of however many, a node is slow too whose gpus (two
+    or more) are all accused by their own runs; chance has no part in that.
+    """
+    known = list(verdicts)
+    tested = _slow(known, _node_of)
+    found = {(slow.place, slow.cohort): slow for slow in tested}
+    for node in _nodes_of_accused_gpus(known):
+        if (held := found.get((node.place, node.cohort))) is None or (node.is_accused and not held.is_accused):
+            found[node.place, node.cohort] = node if held is None else replace(held, is_accused=True)
+    return sorted(found.values(), key=_worst_first)
+
+
+def slow_racks(nodes: Iterable[PlaceVerdict], verdicts: Iterable[Verdict]) -> list[PlaceVerdict]:
+    """
+    Racks that are slow as a whole, worst first.
+
+    By the same test where there are five or more; a rack of two nodes or more is slow too where all of them are.
+    """
+    known = list(verdicts)
+    tested = _slow(known, _rack_of)
+    found = {(slow.place, slow.cohort) for slow in tested}
+    racks = [rack for rack in _racks_of_slow_nodes(nodes, known) if (rack.place, rack.cohort) not in found]
+    return sorted([*tested, *racks], key=_worst_first)
+
+
+def accused_with_places(verdicts: Iterable[Verdict], places: Iterable[PlaceVerdict]) -> list[Verdict]:
+    """Verdicts with those of gpus that share the loss of an accused place accused with it."""
+    words: dict[tuple[str, Cohort], PlaceWord] = {
+        (gpu_id, place.cohort): place.word for place in places if place.is_accused for gpu_id in place.gpu_ids
+    }
+    if not words:
+        return list(verdicts)
+    return [_accused_with(verdict, words.get((verdict.gpu_id, verdict.cohort))) for verdict in verdicts]
+
+
+def _accused_with(verdict: Verdict, word: PlaceWord | None) -> Verdict:
+    if word is None or verdict.finding.level is AccusationLevel.OUTLIER:
+        return verdict
+    finding = replace(verdict.finding, level=AccusationLevel.OUTLIER, retest=False, with_place=word)
+    return replace(verdict, finding=finding)
+
+
+def _slow(verdicts: Iterable[Verdict], place_of: Callable[[Verdict], NodeName | RackName | None]) -> list[PlaceVerdict]:
+    by_cohort: dict[Cohort, dict[NodeName | RackName, list[Verdict]]] = defaultdict(lambda: defaultdict(list))
+    for verdict in verdicts:
+        if verdict.limits.has_verdict and verdict.member.in_window:
+            place = place_of(verdict)
+            if place is not None:
+                by_cohort[verdict.cohort][place].append(verdict)
+    measured = [own for places in by_cohort.values() for own in _measured(places)]
+    probabilities = [own.p(own.share) for own in measured]
+    believed = largest_significant(probabilities)
+    found = [
+        _slow_place(own, q, believed)
+        for own, p, q in zip(measured, probabilities, q_values(probabilities), strict=True)
+        if p <= believed and own.loss(own.share) >= rule.PLACE_LOSS
+    ]
+    return sorted(found, key=_worst_first)
+
+
+def _measured(places: dict[NodeName | RackName, list[Verdict]]) -> list[_Measured]:
+    """Places of one cohort with two gpus or more, beside one another; none where they are fewer than five."""
+    shares = {
+        place: median(_share(verdict, verdict.member.runs) for verdict in own)
+        for place, own in places.items()
+        if len(own) >= rule.NODE_FEWEST_GPUS
+    }
+    n = len(shares)
+    if n < rule.FEWEST_PLACES:
+        return []
+    center = median(shares.values())
+    deviation = small_sample_factor(n) * robust_deviation([share - center for share in shares.values()])
+    found: list[_Measured] = []
+    for place, share in shares.items():
+        own = places[place]
+        scale = floored_scale(deviation, center, n=n, floor=own[0].limits.floor / math.sqrt(len(own)))
+        found.append(_Measured(place, own, share, center, scale.value, scale.degrees, n))
+    return found
+
+
+def _share(verdict: Verdict, runs: Sequence[Run]) -> float:
+    return median(values_of(runs)) / verdict.limits.median
+
+
+def _slow_place(own: _Measured, q: float, believed_p: float) -> PlaceVerdict:
+    sharing = [verdict for verdict in own.verdicts if verdict.loss >= rule.NODE_GATE_PART * verdict.limits.gate]
+    sharing.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
+    is_accused = q <= rule.FALSE_PLACES and all(
+        own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS for half in _halves(own) or (own.center,)
+    )
+    loss, gpu_ids = own.loss(own.share), tuple(verdict.gpu_id for verdict in sharing)
+    return PlaceVerdict(own.place, own.verdicts[0].cohort, loss, q, own.of, gpu_ids, is_accused)
+
+
+def _halves(own: _Measured) -> tuple[float, float] | None:
+    """Shares of a place by the newer and by the older half of each gpu's runs; None where most have no two halves."""
+    newer: list[float] = []
+    older: list[float] = []
+    for verdict in own.verdicts:
+        runs = verdict.member.runs
+        cut = (len(runs) + 1) // 2
+        if len(runs) > cut and runs[0].report.ordered_at - runs[cut].report.ordered_at >= rule.CONFIRMATIONS_APART:
+            newer.append(_share(verdict, runs[:cut]))
+            older.append(_share(verdict, runs[cut:]))
+    return (median(newer), median(older)) if 2 * len(newer) >= len(own.verdicts) else None
+
+
+def _nodes_of_accused_gpus(verdicts: Iterable[Verdict]) -> Iterator[PlaceVerdict]:
+    by_node: dict[tuple[NodeName, Cohort], list[Verdict]] = defaultdict(list)
+    nodes: dict[Cohort, set[NodeName]] = defaultdict(set)
+    healthy: set[tuple[NodeName, Cohort]] = set()
+    for verdict in verdicts:
+        node = _node_of(verdict)
+        if node is None or not verdict.limits.has_verdict:
+            continue
+        nodes[verdict.cohort].add(node)
+        if verdict.is_accused:
+            by_node[node, verdict.cohort].append(verdict)
+        else:
+            healthy.add((node, verdict.cohort))
+    for (node, cohort), own in by_node.items():
+        if len(own) >= rule.NODE_FEWEST_GPUS and (node, cohort) not in healthy:
+            own.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
+            yield PlaceVerdict(
+                node,
+                cohort,
+                loss=median(verdict.loss for verdict in own),
+                q=max(1.0 if verdict.q is None else verdict.q for verdict in own),
+                of=len(nodes[cohort]),
+                gpu_ids=tuple(verdict.gpu_id for verdict in own),
+                is_accused=all(verdict.finding.level is AccusationLevel.OUTLIER for verdict in own),
+            )
+
+
+def _racks_of_slow_nodes(nodes: Iterable[PlaceVerdict], verdicts: Iterable[Verdict]) -> list[PlaceVerdict]:
+    slow = {(node.place, node.cohort): node for node in nodes}
+    if not slow:
+        return []
+    members: dict[tuple[RackName, Cohort], set[NodeName]] = defaultdict(set)
+    for verdict in verdicts:
+        rack, node = _rack_of(verdict), verdict.member.newest.report.node
+        if rack is not None and node is not None:
+            members[rack, verdict.cohort].add(node)
+    found: list[PlaceVerdict] = []
+    for (rack, cohort), names in members.items():
+        parts = [slow[name, cohort] for name in sorted(names) if (name, cohort) in slow]
+        if len(names) >= rule.RACK_FEWEST_NODES and len(parts) == len(names):
+            found.append(
+                replace(
+                    max(parts, key=lambda part: part.q),
+                    place=rack,
+                    loss=median(part.loss for part in parts),
+                    gpu_ids=tuple(gpu_id for part in parts for gpu_id in part.gpu_ids),
+                    is_accused=all(part.is_accused for part in parts),
+                )
+            )
+    return found
+
+
+def _node_of(verdict: Verdict) -> NodeName | None:
+    return verdict.member.newest.report.node
+
+
+def _rack_of(verdict: Verdict) -> RackName | None:
+    report = verdict.member.newest.report
+    return None if report.node is None or report.rack is None else RackName(report.node.cluster, report.rack)
+
+
+def _worst_first(slow: PlaceVerdict) -> tuple[float, NodeName | RackName]:
+    return -slow.loss, slow.place
