@@ -37,6 +37,7 @@ _NO_IDENTITY = frozenset(
         "not supported",
     }
 )
+_UUID_SHAPED = re.compile(r"(GPU-|MIG-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
 _BRACKETED = re.compile(r"\[.*\]")
 
 # Digits that are all zero (virtual functions) or all ones (a device that fell off its bus), with or without prefixes
@@ -106,6 +107,17 @@ def is_identity(uuid: str | None) -> bool:
     return not (word in _NO_IDENTITY or _BRACKETED.fullmatch(word) or _VOID_DIGITS.fullmatch(word))
 
 
+def folded_identity(gpu_id: str) -> str:
+    """
+    One spelling of a gpu's id: of ids that have the shape of a UUID, prefix and case do not matter.
+
+    Tools print one card as `GPU-1A2B…`, `1a2b…` and in either case; as different ids it would be its own peers. Slices
+    keep their prefix `MIG-`, ids of other shapes are left as they are.
+    """
+    found = _UUID_SHAPED.fullmatch(gpu_id.strip())
+    return gpu_id.strip() if found is None else f"{(found[1] or 'GPU-').upper()}{found[2].lower()}"
+
+
 def gpu_identity(
     uuid: str | None, *, cluster: str, node: str | None, pci_bus_id: str | None, index: int | None = None
 ) -> str:
@@ -118,7 +130,7 @@ def gpu_identity(
         ValueError: neither a UUID nor a place (a node, and a bus id or an index) was given.
     """
     if uuid is not None and is_identity(uuid):
-        return uuid.strip()
+        return folded_identity(uuid)
     slot = pci_bus_id if is_identity(pci_bus_id) else (None if index is None else f"index {index}")
     if not node or slot is None:
         raise ValueError("a gpu without a UUID needs a node name and a PCI bus id (or an index) to be told apart")

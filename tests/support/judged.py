@@ -20,7 +20,7 @@ BETA = RoofKey("memory", "uint8", None, None, "burst", "device", "read")
 H2D = RoofKey("memory", "uint8", None, None, "burst", "pcie", "h2d")
 
 CONDITIONS = Conditions(
-    memory_bytes=2**37,
+    memory_gib=128,
     sm_count=132,
     mig_profile=None,
     partition=None,

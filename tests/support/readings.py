@@ -13,7 +13,7 @@ START = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 PI = RoofKey("compute", "bfloat16", None, None, "burst", "device", "gemm_reference")
 BETA = RoofKey("memory", "float32", None, None, "burst", "device", "read")
 STANDARD = Conditions(
-    memory_bytes=150754820096,
+    memory_gib=141,
     sm_count=132,
     mig_profile=None,
     partition=None,

@@ -56,7 +56,7 @@ class BaselineGpu(_Part):
 
     uuid: str | None = None
     device: str
-    memory_bytes: int | None = None
+    memory_gib: int | None = None
     sm_count: int | None = None
     mig_profile: str | None = None
     partition: str | None = None

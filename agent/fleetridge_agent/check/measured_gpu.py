@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fleetridge.device_names import fallback_device_name
 from fleetridge.judged_kernels import is_judged
+from fleetridge.memory_size import nominal_memory_gib
 from fleetridge.peaks import lacks_dtype
 from fleetridge.report import Environment, Gpu, Report, Roof, RoofKey
 from fleetridge.report.roofs import settled_dtype
@@ -25,7 +26,7 @@ class Conditions(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True)
 
-    memory_bytes: int | None
+    memory_gib: int | None
     sm_count: int | None
     mig_profile: str | None
     partition: str | None
@@ -65,7 +66,7 @@ def measured_gpu(report: Report) -> MeasuredGpu:
     return MeasuredGpu(
         device=device_of(gpu),
         conditions=Conditions(
-            memory_bytes=gpu.memory_bytes,
+            memory_gib=nominal_memory_gib(gpu.memory_bytes),
             sm_count=gpu.sm_count,
             mig_profile=gpu.mig_profile,
             partition=gpu.partition,

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
+from fleetridge.device_names import folded_identity
 from fleetridge.report.field_types import UtcTime
 from fleetridge.strict_json import printable_problem
 from fleetridge_server import text
@@ -153,7 +154,8 @@ def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
 def keep_mark_in(session: Session, mark: MarkRequest, now: datetime) -> MarkShown:
     """The same as part of a transaction."""
     _require_sense(session, mark, now)
-    new = NewMark(**mark.model_dump(exclude={"gpu_id"}), gpu=mark.gpu_id, simulated=mark.cluster == SIMULATED)
+    gpu_id = None if mark.gpu_id is None else folded_identity(mark.gpu_id)
+    new = NewMark(**mark.model_dump(exclude={"gpu_id"}), gpu=gpu_id, simulated=mark.cluster == SIMULATED)
     return mark_shown(add_mark(session, new, now), now)
 
 

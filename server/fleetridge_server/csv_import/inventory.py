@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from fleetridge.device_names import canonical_device_name, is_identity
+from fleetridge.device_names import canonical_device_name, folded_identity, is_identity
 from fleetridge.report.field_types import SmallCountReading, TextReading, WireModel
 from fleetridge.report.origin import MAX_ROSTER
 from fleetridge_server.csv_import.lines import (
@@ -137,9 +137,10 @@ def _header(line: str) -> Header:
 
 def _line(text: str, header: Header) -> InventoryLine:
     try:
-        return InventoryLine.model_validate(values_in(text, header, COLUMNS))
+        line = InventoryLine.model_validate(values_in(text, header, COLUMNS))
     except ValidationError as error:
         raise RowError(faults_of(error)) from error
+    return line if line.gpu is None else line.model_copy(update={"gpu": folded_identity(line.gpu)})
 
 
 def _faults(line: InventoryLine) -> Iterator[FieldError]:

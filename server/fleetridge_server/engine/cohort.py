@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from fleetridge.judged_kernels import BEST_GEMM, JUDGED_LEVEL
+from fleetridge.memory_size import nominal_memory_gib
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.rule import JUDGED_KERNELS
@@ -39,18 +40,24 @@ class Conditions:
     A null is a value of its own: unknown equals only unknown.
 
     Attributes:
-        memory_bytes, sm_count, mig_profile, partition: of the gpu when it was measured.
+        memory_gib: nominal size, as in `fleetridge.memory_size`: the bytes of one product differ.
+        sm_count, mig_profile, partition: of the gpu when it was measured.
         fill: of the operands; zeros draw less power and run faster.
         method, protocol_version: of the measuring agent.
     """
 
-    memory_bytes: int | None
+    memory_gib: int | None
     sm_count: int | None
     mig_profile: str | None
     partition: str | None
     fill: str | None
     method: str | None
     protocol_version: int | None
+
+
+def conditions_of(memory_bytes: int | None, *others: Any) -> Conditions:  # noqa: ANN401 # fields of `Conditions`
+    """Conditions from what a report says: the gpu's memory, then the other fields of `Conditions` in their order."""
+    return Conditions(nominal_memory_gib(memory_bytes), *others)
 
 
 class Cohort(NamedTuple):
@@ -120,7 +127,7 @@ def cohort_order(cohort: Cohort) -> tuple[str, ...]:
         conditions.method,
         conditions.fill,
         conditions.protocol_version,
-        conditions.memory_bytes,
+        conditions.memory_gib,
         conditions.sm_count,
     )
     return tuple("" if word is None else str(word) for word in words)

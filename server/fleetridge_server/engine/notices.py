@@ -93,13 +93,13 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
     for judged in cohorts:
         conditions = judged.cohort.conditions
         if conditions.mig_profile is None and conditions.partition is None:
-            key = conditions.sm_count, conditions.memory_bytes
+            key = conditions.memory_gib, conditions.sm_count
             counts = sizes[judged.cohort.roof]
             counts[key] = max(judged.n, counts.get(key, 0))
     for counts in sizes.values():
         known = {size: n for size, n in counts.items() if None not in size}
         if len(known) > 1:
-            parts = [f"{n} with {sms} multiprocessors" for (sms, _), n in sorted(known.items(), key=str)]
+            parts = [f"{n} with {gib} GiB and {sms} SMs" for (gib, sms), n in sorted(known.items(), key=str)]
             return [Notice("two_populations", f"one name, gpus of different size: {', '.join(parts)}")]
     return []
 

@@ -35,6 +35,7 @@ from sqlalchemy.orm import Session, aliased
 from sqlalchemy.types import NullType
 
 from fleetridge.judged_kernels import JUDGED_KERNEL, JUDGED_LEVEL
+from fleetridge.memory_size import memory_bytes_range, nominal_memory_gib
 from fleetridge.report import RoofKey
 from fleetridge.report.origin import RunKind
 from fleetridge_server.db.column_types import UtcDateTime
@@ -248,9 +249,10 @@ def _epoch_in(valid: Sequence[_Loaded]) -> int:
 def _beginning_of(gpu_row: int, oldest: JudgedReport, kinds: Sequence[str]) -> Select[Any]:
     """Ids of the first reports after the newest one before `oldest` that is of another epoch, some of each kind."""
     other = aliased(Report)
-    conditions = zip(CONDITION_COLUMNS, _values(oldest.conditions), strict=True)
+    size, *conditions = zip(CONDITION_COLUMNS, _values(oldest.conditions), strict=True)
     factors = zip(Factors._fields, oldest.factors, strict=True)
     differs = or_(
+        _has_other_memory(other, size[1]),
         *(getattr(other, name).is_distinct_from(value) for name, value in conditions),
         *(getattr(other, name) != value for name, value in factors if value is not None),
     )
@@ -283,8 +285,14 @@ def _beginning_of(gpu_row: int, oldest: JudgedReport, kinds: Sequence[str]) -> S
     return select(union_all(*(select(part.c.id) for part in parts)).subquery().c.id)
 
 
+def _has_other_memory(report: type[Report], nominal_gib: int | None) -> ColumnElement[bool]:
+    if nominal_gib is None:
+        return report.memory_bytes.is_not(None)
+    return or_(report.memory_bytes.is_(None), report.memory_bytes.not_between(*memory_bytes_range(nominal_gib)))
+
+
 def _values(conditions: Conditions) -> Iterator[Any]:
-    return (getattr(conditions, name) for name in CONDITION_COLUMNS)
+    return (getattr(conditions, name) for name in Conditions.__dataclass_fields__)
 
 
 def _report(row: Sequence[Any], gpu_id: str, node: str | None, roofs: _RoofReadings) -> JudgedReport:
@@ -293,7 +301,7 @@ def _report(row: Sequence[Any], gpu_id: str, node: str | None, roofs: _RoofReadi
         report_id=_written(row[0]),
         gpu_id=gpu_id,
         ordered_at=ordered_at,
-        conditions=_conditions(*row[CONDITIONS_AT:FACTORS_AT]),
+        conditions=_conditions_known(nominal_memory_gib(row[CONDITIONS_AT]), *row[CONDITIONS_AT + 1 : FACTORS_AT]),
         node=None if node is None else _node(cluster, node),
         rack=rack,
         factors=_factors(*row[FACTORS_AT:]),
@@ -313,7 +321,7 @@ def _written(driver_id: _DriverId) -> str:
 _NOTHING_READ = GpuHealth()
 
 # Reports of a fleet share these; the engine compares them fastest where they are the same objects.
-_conditions = lru_cache(maxsize=4096)(Conditions)
+_conditions_known = lru_cache(maxsize=4096)(Conditions)
 _factors = lru_cache(maxsize=4096)(Factors)
 _node = lru_cache(maxsize=65536)(NodeName)
 _roof_key = lru_cache(maxsize=4096)(RoofKey)

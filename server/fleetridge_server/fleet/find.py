@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from fleetridge.device_names import folded_identity
 from fleetridge.strict_json import printable_problem
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, DeviceNameRow, Gpu, Node, Report
@@ -57,10 +58,12 @@ def names_of_devices(session: Session, device_ids: Collection[int]) -> dict[int,
 
 
 def gpu_named(session: Session, identity: str, *, simulated: bool) -> Gpu | None:
-    """The real or the made-up gpu with this identity, spelled exactly."""
+    """The real or the made-up gpu with this identity, in any spelling of a UUID."""
     if not is_storable(identity):
         return None
-    chosen = select(Gpu).where(Gpu.identity == identity, Gpu.simulated.is_(simulated), ~Gpu.quarantined)
+    chosen = select(Gpu).where(
+        Gpu.identity == folded_identity(identity), Gpu.simulated.is_(simulated), ~Gpu.quarantined
+    )
     return session.scalars(chosen).one_or_none()
 
 
@@ -140,9 +143,11 @@ def is_expected(
 
 
 def _knows_gpu(session: Session, gpu_id: str, *, simulated: bool) -> bool:
-    known = select(Gpu.id).where(Gpu.identity == gpu_id, Gpu.simulated.is_(simulated), ~Gpu.quarantined)
+    known = select(Gpu.id).where(
+        Gpu.identity == folded_identity(gpu_id), Gpu.simulated.is_(simulated), ~Gpu.quarantined
+    )
     is_simulated = InventoryEntry.cluster == SIMULATED
     expected = select(InventoryEntry.id).where(
-        InventoryEntry.gpu == gpu_id, is_simulated if simulated else ~is_simulated
+        InventoryEntry.gpu == folded_identity(gpu_id), is_simulated if simulated else ~is_simulated
     )
     return any(session.scalars(query.limit(1)).first() is not None for query in (known, expected))

@@ -15,14 +15,16 @@ from sqlalchemy.orm import Session
 from fleetridge.report import RoofKey
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Gpu, Node, Report, Roof, is_trusted, is_undisputed
-from fleetridge_server.engine.cohort import Cohort, Conditions, Reading, is_judged
+from fleetridge_server.engine.cohort import Cohort, Conditions, Reading, conditions_of, is_judged
 from fleetridge_server.engine.drift import Epoch
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.fleet.locations import GpuLocation
 from fleetridge_server.verdicts.series import JudgedUntil
 
 ROOF_COLUMNS = RoofKey._fields
-CONDITION_COLUMNS = tuple(Conditions.__dataclass_fields__)
+
+# What `conditions_of` takes, in that order.
+CONDITION_COLUMNS = ("memory_bytes", "sm_count", "mig_profile", "partition", "fill", "method", "protocol_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def readings_of(session: Session, report_ids: Collection[UUID]) -> dict[UUID, Re
         ):
             reports[report_id] = ordered_at, measured_to, temperature_c, clock_ahead
             roofs[report_id] = {}
-            found[report_id] = ReportReadings(Conditions(*own), roofs[report_id])
+            found[report_id] = ReportReadings(conditions_of(*own), roofs[report_id])
         for report_id, value, sm_clock_mhz, power_w, converged, *key in connection.execute(_roofs(), {_IDS: chunk}):
             ordered_at, measured_to, temperature_c, clock_ahead = reports[report_id]
             roofs[report_id].setdefault(
@@ -210,7 +212,7 @@ def settings(session: Session, gpu_row: int, *, as_of: datetime) -> Sequence[Rep
             row.ordered_at,
             Epoch(
                 Factors(*(getattr(row, name) for name in Factors._fields)),
-                Conditions(**{name: getattr(row, name) for name in CONDITION_COLUMNS}),
+                conditions_of(*(getattr(row, name) for name in CONDITION_COLUMNS)),
             ),
             is_valid=bool(row.is_valid),
         )

@@ -28,7 +28,7 @@ PI = RoofKey("compute", "bfloat16", None, None, "burst", JUDGED_LEVEL, REFERENCE
 BETA = RoofKey("memory", "uint8", None, None, "burst", JUDGED_LEVEL, READ_STREAM)
 
 _CONDITIONS = Conditions(
-    memory_bytes=141 * 1024**3,
+    memory_gib=141,
     sm_count=132,
     mig_profile=None,
     partition=None,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from fleetridge.quantities import MISSING, age, binary_size, percent, signed_percent, significant
+from fleetridge.quantities import MISSING, age, percent, signed_percent, significant
 from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
@@ -87,9 +87,12 @@ def differing_conditions(cohorts: Sequence[_Conditioned]) -> list[str]:
 
 
 def _condition(name: str, value: str | int | None) -> str:
-    if name == "memory_bytes":
-        return binary_size(None if value is None else int(value))
-    words = {"sm_count": f"{value} SMs", "protocol_version": f"protocol {value}", "fill": f"fill {value}"}
+    words = {
+        "memory_gib": f"{value} GiB",
+        "sm_count": f"{value} SMs",
+        "protocol_version": f"protocol {value}",
+        "fill": f"fill {value}",
+    }
     if value is None:
         return f"no {name.replace('_', ' ')}"
     return words.get(name, str(value))

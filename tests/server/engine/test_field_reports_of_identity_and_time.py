@@ -74,7 +74,7 @@ def test_two_products_of_one_name_and_unknown_size_are_two_populations() -> None
 def test_cards_of_another_memory_size_are_compared_apart() -> None:
     """One architecture without a name, 32 and 64 GB: two groups."""
     reports = [
-        replace(report(f"g{size}-{place}", rate), conditions=replace(CONDITIONS, memory_bytes=size * 2**30))
+        replace(report(f"g{size}-{place}", rate), conditions=replace(CONDITIONS, memory_gib=size))
         for size, rate in ((32, 100.0), (64, 180.0))
         for place in range(4)
     ]

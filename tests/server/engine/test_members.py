@@ -89,7 +89,7 @@ def test_the_order_of_arrival_never_matters(reports: tuple[list[JudgedReport], l
 @pytest.mark.parametrize(
     "other",
     [
-        replace(CONDITIONS, memory_bytes=80 * 1024**3),
+        replace(CONDITIONS, memory_gib=80),
         replace(CONDITIONS, sm_count=114),
         replace(CONDITIONS, mig_profile="1g.18gb"),
         replace(CONDITIONS, partition="CPX/NPS4"),

@@ -58,7 +58,7 @@ def test_groups_are_told_apart_by_the_conditions_in_which_they_differ() -> None:
     """In the words of the field."""
     groups = [
         STANDARD,
-        replace(STANDARD, mig_profile="1g.18gb", memory_bytes=18 * 1024**3, sm_count=16),
+        replace(STANDARD, mig_profile="1g.18gb", memory_gib=18, sm_count=16),
         replace(STANDARD, fill=None, protocol_version=2),
     ]
 
