@@ -6,8 +6,6 @@ that it meets ends its thread. A child process talks with the server over a sock
 it. Signals that end a server are kept from its children, which it ends itself once they have finished what they do.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

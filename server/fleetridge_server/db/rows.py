@@ -11,8 +11,6 @@ the columns' own types:
   and again, would take two thirds of the time of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache

@@ -9,8 +9,6 @@ nothing that a row says depends on the order in which reports arrived. A "rank" 
 (`intake.hardware.rank_of`): the one with the greater rank is the newer.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import IntEnum
 from typing import Any

@@ -6,8 +6,6 @@ the one at its path and may be written: SQLite goes on with a file that was dele
 there is lost.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ never reads. What a gpu did and what was decided of it stands in its row; what i
 gpus in the evaluation, so that a row changes when its gpu reports or its state changes.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

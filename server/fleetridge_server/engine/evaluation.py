@@ -4,8 +4,6 @@ The evaluation of one device: reports in, everything that is said of its gpus ou
 The order of the reports never matters, and nothing is remembered from one evaluation to the next.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

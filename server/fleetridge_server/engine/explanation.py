@@ -5,8 +5,6 @@ The onset is read from the gpu's runs, all held against today's limits as for th
 neither on when somebody looked nor on any earlier evaluation.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

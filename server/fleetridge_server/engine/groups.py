@@ -12,8 +12,6 @@ of n accusations.
   Where no known factor separates two heaps of values of like size, each is judged by itself, with one notice.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ follow from rosters and the inventory. A synchronous job runs at the pace of its
 gets n·min(r) of the sum of r.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

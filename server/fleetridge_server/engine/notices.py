@@ -6,8 +6,6 @@ fleet slower, and where machines wander by some per cent from week to week all o
 where it lost more than its peers did.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reasons by code, what to do about each, and causes that several gpus share."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Pure: what an evaluation says in, ridges out. Each gpu has its own ridge, so tha
 of roofs would hide that the gpu with the slowest memory need not be the one with the slowest arithmetic.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

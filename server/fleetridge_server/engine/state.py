@@ -6,8 +6,6 @@ mark that excuses changes no number: the verdict stays as it is, and is excused.
 it was when it was marked is accused again, for that is another fault. A retired gpu is out of the fleet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -11,8 +11,6 @@ Upgrades and drift from the past of each gpu, and the groups of a cohort beside 
   between their nodes; where gpus met a change themselves, the pairs above say more.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

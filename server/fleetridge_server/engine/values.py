@@ -10,8 +10,6 @@ than it is, and faults would hide behind it. Each gpu is paired with itself, and
 change did to the gpus that met it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

@@ -9,8 +9,6 @@ Verdicts on every gpu × judged roof of one device: probabilities, false-discove
   nor on what was said before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum

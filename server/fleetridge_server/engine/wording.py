@@ -1,7 +1,5 @@
 """Roofs, readings and facts in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 

@@ -6,8 +6,6 @@ of each of its gpus; gpus that are not there, once for each node; a fleet that b
 gap in the measurements is shown, and wakes nobody.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ The collector of cyclic garbage is held back meanwhile. An evaluation of 100,000
 no cycles; looking at them again and again as they become more would take a quarter of its time.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

@@ -10,8 +10,6 @@ taken apart once for all texts that are read together. So these share the object
 engine compares fastest.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -5,8 +5,6 @@ Nothing is written here. Stored evaluations and answers about a past that nobody
 (`judge_device`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -5,8 +5,6 @@ When a device is evaluated is the schedule's business, in the server; here is wh
 first evaluation and is replaced when it is lost. It ends by itself when it has nothing to do, or has grown large.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from contextlib import suppress

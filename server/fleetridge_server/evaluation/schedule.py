@@ -5,8 +5,6 @@ A run of the whole fleet reports for a while; judging after each report would co
 evaluation waits until nothing more arrives, though not for ever, and takes at most a fifth of the time.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

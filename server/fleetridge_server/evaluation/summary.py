@@ -1,7 +1,5 @@
 """What is kept of an evaluation beside its verdicts: cohorts, notices, slow places, stragglers."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple

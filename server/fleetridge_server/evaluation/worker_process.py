@@ -5,8 +5,6 @@ It ends at once when that is gone, also in the midst of an evaluation: what it h
 somebody else may be about to evaluate the same device.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import queue

@@ -1,7 +1,5 @@
 """How much of the fleet was measured, and what changed since."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

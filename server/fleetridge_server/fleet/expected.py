@@ -4,8 +4,6 @@ Expected hardware: the inventory that people import, and the rosters that nodes 
 By the inventory what never reported is missed, too. Each import replaces what was expected of its cluster.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

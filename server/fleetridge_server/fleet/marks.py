@@ -4,8 +4,6 @@ Marks: what people decided about accusations. They are ended, never deleted, so 
 A mark changes nothing by itself; the next evaluation respects it, and making or ending one makes its devices due.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from datetime import datetime
 

@@ -5,8 +5,6 @@ A gpu that changed device stays with the one that it was judged of until it is j
 out of lists and counts at once; figures of groups are those of the evaluation, with it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from sqlalchemy import select

@@ -5,8 +5,6 @@ Verdicts are those of now. A gpu that the inventory names and nobody ever saw ha
 expected on.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

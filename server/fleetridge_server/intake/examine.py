@@ -9,8 +9,6 @@ says now (`sent_at`) against this server's clock on arrival is its error, so tha
 and nothing that has arrived was measured in the future.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ Rows of gpus and nodes are rebuilt from the reports that count. What a row says 
 counts, also where that report's document is gone; beside it the newest reports are taken again as if they arrived now.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The queue of calls that bring reports, and the workers that take them, processes or threads."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import AsyncIterator, Sequence

@@ -5,8 +5,6 @@ Each roof gets the readings of the phase in which it was timed (an agent names i
 `reference bfloat16`, `sustained bfloat16`, `stream read`, `link h2d`), and whether it can be right at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ is as if it had come alone: one that cannot be stored takes no other with it. No
 status of an answer, nor in which process it runs.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

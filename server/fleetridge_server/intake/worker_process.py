@@ -5,8 +5,6 @@ It is given calls and gives answers over its standard input, a socket. Signals t
 whoever started it, which ends it when its own work is done.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

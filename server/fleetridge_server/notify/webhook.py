@@ -6,8 +6,6 @@ sends each; the oldest is sent until it is taken. A delivery is a POST to an add
 No redirect is followed, no proxy asked, no cookie kept and no body read: the status is all of an answer that counts.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

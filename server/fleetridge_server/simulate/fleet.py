@@ -6,8 +6,6 @@ says what it is called, what it costs, when it begins, whom it befalls and which
 in the readings (clocks, throttle counters, limits) are made with the reports.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What is to be simulated: products, nodes, days."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What one gpu of a plan would read on one day: rates, clocks, limits, by the signs of its fault."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone

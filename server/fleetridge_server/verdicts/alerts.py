@@ -4,8 +4,6 @@ Alerts: opened by the evaluation that finds something wrong, resolved by the one
 Both happen in the transaction that stores the evaluation. One thing has one open alert, however often it is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

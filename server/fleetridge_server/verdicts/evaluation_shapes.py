@@ -1,7 +1,5 @@
 """Shapes of an evaluation as a whole: notices, slow places, stragglers, figures."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

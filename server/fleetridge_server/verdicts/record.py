@@ -6,8 +6,6 @@ that (median, limit, loss, z, p) stands once for each group in the evaluation (`
 when it is read. So a row changes when its gpu reports or its state changes, and not with every digit of a median.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

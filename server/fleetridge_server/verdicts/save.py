@@ -4,8 +4,6 @@ Evaluations into the database: whole or not at all.
 What has to be written is made out beforehand (`rows_of`), so that the transaction does nothing but write.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

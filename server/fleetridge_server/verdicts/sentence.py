@@ -4,8 +4,6 @@ A verdict in words: the sentence on a gpu; and the engine's reasons, limits, lev
 Pure: the engine's values in, text and shapes of `verdicts.verdict_shapes` out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache

@@ -12,8 +12,6 @@ The series of evaluations of a device group: what is due, the newest evaluation,
   stays in its order.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

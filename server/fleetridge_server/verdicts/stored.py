@@ -6,8 +6,6 @@ newest; for an earlier time one that somebody had made as of it, else the last b
 kept and the verdicts on single gpus are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone

@@ -6,8 +6,6 @@ are plain dataclasses, since a fleet has millions of them. `verdicts.record` say
 what is put beside it when it is read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
