@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from fleetridge.identity import canonical_device_name, device_slug
 from fleetridge.peaks import published_beta, published_pi
-from fleetridge_server.simulate.fleet import Order
+from fleetridge_server.simulate.faults import Order
 
 _MIB = 1024**2
 
