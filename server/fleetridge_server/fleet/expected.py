@@ -61,7 +61,6 @@ def replace_inventory(session: Session, cluster: str, entries: Sequence[Expected
             "gpu": entry.gpu,
             "device_id": device_id,
             "expected_gpus": entry.expected_gpus,
-            "imported_at": at,
         }
         for entry in entries
         for device_id in [None if entry.device is None else devices[entry.device]]

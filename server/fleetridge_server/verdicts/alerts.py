@@ -54,12 +54,14 @@ def settle_alerts(
     """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
     still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(device_group))}
     found = {_open_key(device_group, cause): cause for cause in causes}
-    seen = {"last_seen": as_of, "last_seen_by": evaluation_id}
-    _update(session, [{"key": still_open[key], **seen, **_told(found[key])} for key in found if key in still_open])
+    _update(
+        session,
+        [{"key": still_open[key], "last_seen": as_of, **_told(found[key])} for key in found if key in still_open],
+    )
     new = [
         {
             **device_group._asdict(),
-            **seen,
+            "last_seen": as_of,
             **_told(cause),
             "kind": cause.kind,
             "subject": cause.subject,
