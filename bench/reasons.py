@@ -151,7 +151,7 @@ KINDS: Sequence[Kind] = (
     Kind("whole rack", "whole_rack", "silent", is_first=False, faulty=_GPUS_PER_RACK, gpus=6 * _GPUS_PER_RACK),
     Kind("now and then", "intermittent", None, _now_and_then, is_first=False, reports=10),
     Kind("since some day", "drifted", None, _since_the_middle, is_first=False, reports=24),
-    Kind("two products of one name", "two_populations", "silent", is_notice=True, faulty=_GPUS // 2),
+    Kind("two products of one name", "mixed_products", "silent", is_notice=True, faulty=_GPUS // 2),
 )
 
 

@@ -141,11 +141,11 @@ def _next_pause_s(task: Task, end: threading.Event) -> float:
     try:
         return task.turn(end)
     except DATABASE_TROUBLES as error:
-        told = trouble(error)
-        if told is None:
+        problem = trouble(error)
+        if problem is None:
             _log.exception("%s after an error of the server's own", task.waiting)
         else:
-            _log.warning("%s for the database: %s", task.waiting, told)
+            _log.warning("%s for the database: %s", task.waiting, problem)
     except Exception:  # noqa: BLE001 # logged, whatever it is
         _log.exception("%s after an error of the server's own", task.waiting)
     return task.after_trouble_s

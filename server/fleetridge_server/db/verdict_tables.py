@@ -215,7 +215,7 @@ class Alert(Base):
 
 class StoredMark(Base):
     """
-    A decision of a person about accusations (`engine.state.Mark`); it is ended, never deleted.
+    A decision of a person about accusations (`engine.gpu_state.Mark`); it is ended, never deleted.
 
     Attributes:
         author: who decided.

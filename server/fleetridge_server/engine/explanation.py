@@ -17,6 +17,7 @@ from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import Factors, NodeName
+from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.groups import Level, level_name
 from fleetridge_server.engine.nodes import RackName, SlowTogether
 from fleetridge_server.engine.reasons import Peers, own_reasons, peers_of, reasons
@@ -31,7 +32,6 @@ from fleetridge_server.engine.remedies import (
     SharedLoss,
     shared_cause,
 )
-from fleetridge_server.engine.state import ACCUSING
 from fleetridge_server.engine.values import Member, Run, is_link
 from fleetridge_server.engine.verdict import Verdict
 from fleetridge_server.engine.wording import reading_words, value_words
@@ -258,12 +258,12 @@ class _Surroundings:
         accused = [verdict for verdict in own if verdict.is_accused]
         if not accused and not drifted:
             return []
-        told = [
+        explained = [
             *state.accused,
             *(verdict for verdict in own if verdict.cohort.roof in drifted and not verdict.is_accused),
             *(verdict for verdict in accused if is_link(verdict.cohort.roof)),
         ]
-        return [self._explanation(verdict, self._around(verdict, own)) for verdict in told]
+        return [self._explanation(verdict, self._around(verdict, own)) for verdict in explained]
 
     def _explanation(self, verdict: Verdict, around: Circumstances) -> Explanation:
         found = reasons(verdict, self._peers_of(_group_key(verdict)), around)

@@ -21,8 +21,8 @@ from datetime import datetime, timedelta, timezone
 from fleetridge_server.db.column_types import packed
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.engine.gpu_state import GpuState
 from fleetridge_server.engine.rule import RULE_VERSION
-from fleetridge_server.engine.state import GpuState
 from fleetridge_server.evaluation.judgement import Judgement, judge_device
 from fleetridge_server.evaluation.kept_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
 from fleetridge_server.verdicts.alerts import accused_roofs, alert_causes

@@ -15,7 +15,7 @@ from typing import TypeAlias, final
 from fleetridge.own_program import own_program
 from fleetridge_server.background import ChildProcess, start_child
 from fleetridge_server.db.database import Database
-from fleetridge_server.db.troubles import DataFile, ToldTroubleError
+from fleetridge_server.db.troubles import DatabaseTroubleError, DataFile
 from fleetridge_server.telemetry.logs import is_logged_as_json
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import DeviceGroup
@@ -44,7 +44,7 @@ class ProcessLostError(RuntimeError):
     """The process that evaluates ended, or did not start, which is no fault of the device; the message says how."""
 
 
-Reply: TypeAlias = float | SupersededError | ToldTroubleError | EvaluationError
+Reply: TypeAlias = float | SupersededError | DatabaseTroubleError | EvaluationError
 """What travels back from the process: the seconds that an evaluation took, or why there is none."""
 
 
@@ -74,7 +74,7 @@ class EvaluationProcess:
         Raises:
             BrokenOffError: `close` was called meanwhile.
             SupersededError: somebody else evaluated it, or this server's clock is behind.
-            ToldTroubleError: the database does not answer.
+            DatabaseTroubleError: the database does not answer.
             EvaluationError: it met a fault of our own; the device is still due.
             ProcessLostError: the process was lost; the device is still due, and the next evaluation starts another.
         """

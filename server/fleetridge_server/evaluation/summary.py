@@ -10,13 +10,13 @@ from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import Explanation, Onset, place_onset, shared_causes
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, WithoutWorst, straggler_cost
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import REMEDIES, SharedCause
 from fleetridge_server.engine.rule import RULE_VERSION
-from fleetridge_server.engine.state import STATES
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member, is_link
 from fleetridge_server.engine.verdict import Verdict

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fleetridge_server.background import stand_back
 from fleetridge_server.db.database import open_database
-from fleetridge_server.db.troubles import ToldTroubleError, trouble
+from fleetridge_server.db.troubles import DatabaseTroubleError, trouble
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.process import EvaluationError, Reply, Start
 from fleetridge_server.telemetry.logs import logs_to
@@ -72,10 +72,10 @@ def _reply(evaluator: Evaluator, device_group: DeviceGroup) -> Reply:
         evaluator.evaluate_now(device_group)
     except SupersededError as error:
         return error
-    except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is
-        told = trouble(error)
-        if told is not None:
-            return ToldTroubleError(told)
+    except Exception as error:  # noqa: BLE001 # sent to whoever asked, whatever it is
+        problem = trouble(error)
+        if problem is not None:
+            return DatabaseTroubleError(problem)
         return EvaluationError(f"in the process that evaluates:\n{traceback.format_exc()}")
     return time.perf_counter() - began_s
 

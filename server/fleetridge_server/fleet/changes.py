@@ -13,7 +13,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted, is_undisputed
 from fleetridge_server.db.verdict_tables import Alert, VerdictChange
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.verdicts.stored import EvaluationRef
 

@@ -14,7 +14,7 @@ from fleetridge_server.db.tables import Gpu, Node
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import Mark, MarkKind
+from fleetridge_server.engine.gpu_state import Mark, MarkKind
 from fleetridge_server.verdicts.series import DeviceGroup, note_due
 
 

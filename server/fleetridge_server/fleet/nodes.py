@@ -19,7 +19,7 @@ from fleetridge_server.db.tables import Device, Gpu, Node, Report
 from fleetridge_server.db.verdict_tables import CurrentVerdict, InventoryEntry
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import MarkScope, covering, is_retired
+from fleetridge_server.engine.gpu_state import MarkScope, covering, is_retired
 from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import locations_of_gpus
 from fleetridge_server.fleet.marks import marks_by_engine

@@ -58,11 +58,11 @@ class CallOutcome:
     What came of a call.
 
     Attributes:
-        told: to its sender.
+        reply: to its sender.
         stats: for the log and for metrics.
     """
 
-    told: Reply | ProblemError
+    reply: Reply | ProblemError
     stats: RequestStats
 
 
@@ -241,9 +241,9 @@ def _bounded(results: Iterable[Result]) -> Iterator[Result]:
     """Results with fewer faults where there are too many in all."""
     left = _MAX_ERRORS_OF_LIST
     for result in results:
-        told = result.errors[: max(1, left)]
-        left -= len(told)
-        yield result.model_copy(update={"errors": told})
+        errors = result.errors[: max(1, left)]
+        left -= len(errors)
+        yield result.model_copy(update={"errors": errors})
 
 
 def _reply(result: Result) -> Reply | ProblemError:

@@ -13,7 +13,7 @@ from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
-from fleetridge_server.engine.state import ACCUSING, State
+from fleetridge_server.engine.gpu_state import ACCUSING, State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown

@@ -33,10 +33,10 @@ from fleetridge_server.engine.explanation import (
     since_words,
     streak_words,
 )
+from fleetridge_server.engine.gpu_state import GpuState, State
 from fleetridge_server.engine.nodes import Absence, SlowTogether
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import PlaceWord, SharedCause, facts_words
-from fleetridge_server.engine.state import GpuState, State
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.verdicts.series import DeviceGroup
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, Conditions
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.remedies import ReasonCode
-from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.verdicts.roof_shapes import Answer, FleetBandwidth, FleetRidge, LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import Band, CohortShown, FactShown, JudgedRoof

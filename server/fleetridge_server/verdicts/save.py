@@ -17,7 +17,7 @@ from fleetridge_server.db.rows import Row, in_chunks, insert_or_replace, write_r
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.state import ACCUSING, STATES, State
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
 from fleetridge_server.verdicts.alerts import AlertCause, Settled, settle_alerts
 from fleetridge_server.verdicts.series import (
     DeviceGroup,

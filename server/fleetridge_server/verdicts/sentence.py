@@ -19,13 +19,13 @@ from fleetridge_server.engine.explanation import (
     since_words,
     streak_words,
 )
+from fleetridge_server.engine.gpu_state import Mark, State
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.nodes import RackName
 from fleetridge_server.engine.remedies import PlaceWord
 from fleetridge_server.engine.ridge import too_few
 from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
-from fleetridge_server.engine.state import Mark, State
 from fleetridge_server.engine.wording import Fact, roof_words, setting_words
 from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import (

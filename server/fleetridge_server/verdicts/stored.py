@@ -19,7 +19,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.state import STATES, UNUSABLE, State
+from fleetridge_server.engine.gpu_state import STATES, UNUSABLE, State
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, References, references_of
 from fleetridge_server.verdicts.fleet_order import (
     CohortColumn,

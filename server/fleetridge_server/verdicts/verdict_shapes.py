@@ -13,8 +13,8 @@ from typing import Literal
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.drift import DriftStatus
 from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.gpu_state import MarkKind, State
 from fleetridge_server.engine.remedies import ReasonCode
-from fleetridge_server.engine.state import MarkKind, State
 from fleetridge_server.engine.statistics import ScaleSource
 from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
 
@@ -149,7 +149,7 @@ class DriftShown:
     first: datetime | None = None
 
 
-StandingName = Literal["clear", "suspect", "outlier"]
+AccusationName = Literal["clear", "suspect", "outlier"]
 
 
 @json_dataclass
@@ -217,7 +217,7 @@ class JudgedRoof:
     z: float | None
     p: float | None
     q: float | None
-    standing: StandingName
+    standing: AccusationName
     excused: bool
     retest: bool
     intermittent: bool

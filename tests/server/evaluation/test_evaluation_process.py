@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import make_url
 
 from fleetridge_server.db.database import open_database
-from fleetridge_server.db.troubles import ToldTroubleError
+from fleetridge_server.db.troubles import DatabaseTroubleError
 from fleetridge_server.evaluation import process as room
 from fleetridge_server.evaluation import schedule as schedule_room
 from fleetridge_server.evaluation.process import (
@@ -306,7 +306,7 @@ def test_a_database_that_cannot_be_used_is_told_in_words(sqlite_databases: Sqlit
         device_group = new_fleet(fleet)
         path.rename(path.with_suffix(".aside"))
         with closing(EvaluationProcess(url, database, None)) as process:
-            with pytest.raises(ToldTroubleError, match="was deleted, moved or replaced"):
+            with pytest.raises(DatabaseTroubleError, match="was deleted, moved or replaced"):
                 process.evaluate(device_group)
             path.with_suffix(".aside").rename(path)
             process.evaluate(device_group)

@@ -242,9 +242,9 @@ def test_calls_that_can_be_stored_later_are_told_to_come_again(
 
     [answer] = take(database, [a_call(bad)])
 
-    assert isinstance(answer.told, ProblemError)
-    assert (answer.told.problem.status, answer.told.problem.code) == (503, code)
-    assert int(answer.told.headers["Retry-After"]) > 0
+    assert isinstance(answer.reply, ProblemError)
+    assert (answer.reply.problem.status, answer.reply.problem.code) == (503, code)
+    assert int(answer.reply.headers["Retry-After"]) > 0
 
 
 def test_calls_share_the_database_s_time_of_their_transaction(

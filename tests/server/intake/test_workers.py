@@ -89,7 +89,7 @@ def every_answer() -> list[Call]:
 
 def comparable(answer: CallOutcome) -> tuple[object, ...]:
     """All of an answer but its time in the database."""
-    headers = answer.told.headers if isinstance(answer.told, ProblemError) else {}
+    headers = answer.reply.headers if isinstance(answer.reply, ProblemError) else {}
     return status_of(answer), told_by(answer), headers, answer.stats.outcomes, answer.stats.lags_s
 
 
@@ -165,7 +165,7 @@ def test_reports_of_a_process_that_is_lost_are_to_come_again_and_are_stored_once
     again = worker.take(calls)
 
     assert [(status_of(answer), told_by(answer)["code"]) for answer in answers] == [(503, "busy")] * 2
-    assert all(isinstance(answer.told, ProblemError) and answer.told.headers["Retry-After"] for answer in answers)
+    assert all(isinstance(answer.reply, ProblemError) and answer.reply.headers["Retry-After"] for answer in answers)
     assert [outcomes_of(answer) for answer in again] == [["created", "created"], ["created"]]
     assert len(stored_ids(database_url)) == 3
     [record] = caplog.records

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors, JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
+from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.nodes import NodeRoster
-from fleetridge_server.engine.state import Mark
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.verdicts.evaluation_shapes import References, references_of

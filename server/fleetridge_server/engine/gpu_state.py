@@ -1,5 +1,5 @@
 """
-The state of a gpu, the first that holds over all its judged roofs, and the marks by which people decided about it.
+The state of a gpu (missing, stale, slow, ok …), the first that holds over all its judged roofs; marks of people on it.
 
 No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before. A
 mark that excuses changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than
