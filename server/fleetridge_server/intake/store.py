@@ -46,26 +46,20 @@ from fleetridge_server.verdicts.series import device_groups_of, note_due
 _REPORTS = cast("Table", Report.__table__)
 
 
-@dataclass(frozen=True, slots=True)
-class TimedReport:
-    """A new report of a gpu: the gpu's row and the report's ordering time."""
-
-    gpu_row: int
-    ordered_at: datetime
-
-
-def note_conflicts(session: Session, seen: Iterable[TimedReport]) -> set[int]:
+def note_conflicts(session: Session, seen: Iterable[tuple[int, datetime]]) -> set[int]:
     """
     Note what new reports conflict with; the caller has locked the gpus and stored the reports.
 
-    Only gpus of `several_nodes` need be asked about.
+    Args:
+        session: to write in.
+        seen: row of the gpu and ordering time of each; only gpus of `several_nodes` need be asked about.
 
     Returns:
         Rows of the gpus of which some report conflicts that did not before.
     """
     times: dict[int, list[datetime]] = defaultdict(list)
-    for own in seen:
-        times[own.gpu_row].append(own.ordered_at)
+    for gpu_row, ordered_at in seen:
+        times[gpu_row].append(ordered_at)
     changed = set()
     for gpu_row in sorted(times):
         first, last = min(times[gpu_row]) - MOVING_TAKES, max(times[gpu_row]) + MOVING_TAKES
@@ -283,7 +277,7 @@ def _count(session: Session, reports: Sequence[Row], gpus: Collection[Row], node
     """Bring what reports count for up to date, and have their devices judged anew."""
     in_several = {gpu["id"] for gpu in gpus if gpu["several_nodes"]}
     timed = [row for row in reports if row["gpu_id"] in in_several and row["ordered_at"] is not None]
-    claimed = note_conflicts(session, [TimedReport(row["gpu_id"], row["ordered_at"]) for row in timed])
+    claimed = note_conflicts(session, ((row["gpu_id"], row["ordered_at"]) for row in timed))
     refresh_measured_at(session, claimed)
     device_groups = device_groups_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
     note_due(session, device_groups, max(row["received_at"] for row in reports))

@@ -38,6 +38,9 @@ ANSWERS_FOR = timedelta(hours=36)
 
 # Orders and columns that a process keeps opened: of a large fleet some megabytes each.
 _OPENED = 32
+_opened_body = lru_cache(_OPENED)(EvaluationBody.model_validate_json)
+_opened_order = lru_cache(_OPENED)(unpacked_order)
+_opened_column = lru_cache(_OPENED)(unpacked_column)
 
 
 @dataclass(frozen=True)
@@ -275,21 +278,6 @@ def _ref(stored: StoredEvaluation, span: Span, *, is_newest: bool) -> Evaluation
         body=body,
         references=references_of(body.cohorts),
     )
-
-
-@lru_cache(maxsize=_OPENED)
-def _opened_body(text: str) -> EvaluationBody:
-    return EvaluationBody.model_validate_json(text)
-
-
-@lru_cache(maxsize=_OPENED)
-def _opened_order(blob: bytes) -> FleetOrder:
-    return unpacked_order(blob)
-
-
-@lru_cache(maxsize=_OPENED)
-def _opened_column(blob: bytes) -> CohortColumn:
-    return unpacked_column(blob)
 
 
 def _blob(session: Session, evaluation_id: int, part: int) -> bytes | None:
