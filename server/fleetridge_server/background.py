@@ -100,7 +100,7 @@ def _started(program: Sequence[str]) -> tuple[subprocess.Popen[bytes], Connectio
 
 
 def be_child(work: Callable[[Connection, Database], None]) -> None:
-    """Work for a server, from within a child process, until that says no more or is gone; whoever asks it comes first."""
+    """Work for a server, from within a child process, until that says no more or is gone; its requests come first."""
     with suppress(OSError):  # some sandboxes forbid it
         os.nice(_NICENESS)
     gc.freeze()  # nobody has to look again at the modules

@@ -137,14 +137,12 @@ class Step:
 
     Attributes:
         levels: with at least four gpus, slowest first.
-        within: the levels of other factors among which the step was found; empty for the whole cohort.
         effect: slowest median over fastest, less 1.
         low, high: 95 % interval of the effect, from the pooled scale and the standard error of medians.
         gpu_ids: of the slowest level.
     """
 
     factor: str
-    within: tuple[Level, ...]
     levels: tuple[LevelFigures, ...]
     effect: float
     low: float
@@ -276,17 +274,15 @@ def _between(  # one step of the search, in which everything matters
         Group((*group.levels, level.level), large[level.level.name], tuple(uncounted[level.level.name]))
         for level in figures
     ]
-    return _Candidate(_step(factor, group.levels, figures, deviation, large[slowest]), parts, distance)
+    return _Candidate(_step(factor, figures, deviation, large[slowest]), parts, distance)
 
 
-def _step(
-    factor: str, within: tuple[Level, ...], figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]
-) -> Step:
+def _step(factor: str, figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]) -> Step:
     low_side, high_side = figures[0], figures[-1]
     effect = low_side.median / high_side.median - 1
     margin = _Z_95 * _MEDIAN_ERROR * deviation * math.sqrt(1 / low_side.n + 1 / high_side.n)
     gpu_ids = tuple(member.gpu_id for member in slowest)
-    return Step(factor, within, tuple(figures), effect, effect - margin, effect + margin, gpu_ids)
+    return Step(factor, tuple(figures), effect, effect - margin, effect + margin, gpu_ids)
 
 
 def _products(group: Group, floor: float) -> _Candidate | None:

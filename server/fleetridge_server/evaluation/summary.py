@@ -30,7 +30,7 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     UpgradeShown,
     WithoutWorstShown,
 )
-from fleetridge_server.verdicts.roof_shapes import RoofName, shape_of
+from fleetridge_server.verdicts.roof_shapes import RoofName
 from fleetridge_server.verdicts.sentence import band, facts_shown, level_names, roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 
@@ -68,9 +68,13 @@ def straggler(job: Job) -> StragglerShown:
     """Cost of one job's slowest gpu."""
     cost = straggler_cost([worker.value for worker in job.workers])
     slowest = min(job.workers, key=lambda worker: (worker.value, worker.gpu_id))
-    return shape_of(
-        StragglerShown,
-        job,
+    return StragglerShown(
+        scope=job.scope,
+        cluster=job.cluster,
+        name=job.name,
+        roof=job.roof,
+        unit=job.unit,
+        conditions=job.conditions,
         n=cost.n,
         slowest=cost.slowest,
         slowest_gpu_id=slowest.gpu_id,
