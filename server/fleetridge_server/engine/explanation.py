@@ -17,6 +17,7 @@ from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import Factors, NodeName
+from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.groups import Level, level_name
 from fleetridge_server.engine.nodes import RackName, SlowTogether
@@ -37,8 +38,9 @@ from fleetridge_server.engine.verdict import Verdict
 from fleetridge_server.engine.wording import reading_words, value_words
 
 
-class SettingChange(NamedTuple):
-    """A factor that changed between two runs of a gpu, as people write it."""
+@json_dataclass
+class SettingChange:
+    """A setting or version that changed between two runs of a gpu, as people write it."""
 
     factor: str
     before: str

@@ -13,7 +13,7 @@ from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
-from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, WithoutWorst, straggler_cost
+from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, straggler_cost
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import REMEDIES, SharedCause
 from fleetridge_server.engine.rule import RULE_VERSION
@@ -28,10 +28,9 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     SlowPlace,
     StragglerShown,
     UpgradeShown,
-    WithoutWorstShown,
 )
 from fleetridge_server.verdicts.roof_shapes import RoofName
-from fleetridge_server.verdicts.sentence import band, facts_shown, level_names, roof_name, unit_of
+from fleetridge_server.verdicts.sentence import band, level_names, roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 
 # A job of one gpu waits for nobody.
@@ -79,8 +78,8 @@ def straggler(job: Job) -> StragglerShown:
         slowest=cost.slowest,
         slowest_gpu_id=slowest.gpu_id,
         loss=cost.loss,
-        without=tuple(_without(option) for option in cost.without),
-        best=None if cost.best is None else _without(cost.best),
+        without=cost.without,
+        best=cost.best,
     )
 
 
@@ -95,10 +94,6 @@ def costliest(jobs: Iterable[Job], most: int) -> list[StragglerShown]:
                 worst[place] = loss, job
     ordered = sorted(worst.values(), key=lambda own: (-own[0], own[1].cluster or "", own[1].name or ""))
     return [straggler(job) for _, job in ordered[:most]]
-
-
-def _without(option: WithoutWorst) -> WithoutWorstShown:
-    return WithoutWorstShown(option.left_out, option.rate, option.gain)
 
 
 # A place or a notice may be about half of a fleet; so many names do to look one up, and the count says the rest.
@@ -135,7 +130,7 @@ def _slow_place(
         slow_since_is_bound=since is not None and since.is_bound,
         cause=None if cause is None else cause.code,
         cause_text=None if cause is None else cause.text,
-        facts=() if cause is None else facts_shown(cause.facts),
+        facts=() if cause is None else cause.facts,
         next_step=_next_step(slow) if cause is None else cause.next_step,
     )
 

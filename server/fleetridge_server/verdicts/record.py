@@ -18,7 +18,7 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import cohort_order
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
-from fleetridge_server.engine.explanation import Explanation, onset
+from fleetridge_server.engine.explanation import Explanation, SettingChange, onset
 from fleetridge_server.engine.gpu_state import GpuState, Mark, State
 from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.statistics import two_sided
@@ -35,7 +35,6 @@ from fleetridge_server.verdicts.verdict_shapes import (
     JudgedRoof,
     ReasonShown,
     RunShown,
-    SettingChangeShown,
     VerdictFlag,
 )
 
@@ -236,7 +235,7 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
         newest_beyond=found.get("newest_beyond", 0),
         slow_since=_time(found.get("slow_since")),
         slow_since_is_bound=found.get("slow_since_is_bound", False),
-        slow_with=tuple([SettingChangeShown(*change) for change in found.get("slow_with", ())]),
+        slow_with=tuple([SettingChange(*change) for change in found.get("slow_with", ())]),
     )
 
 
@@ -291,7 +290,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
         "newest_beyond": 0 if found is None else found.streak,
         "slow_since": None if slow is None else slow.since,
         "slow_since_is_bound": slow is not None and slow.is_bound,
-        "slow_with": () if slow is None else [tuple(change) for change in slow.changes],
+        "slow_with": () if slow is None else [(change.factor, change.before, change.after) for change in slow.changes],
     }
 
 

@@ -12,10 +12,12 @@ from typing import Literal
 
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.drift import DriftStatus
+from fleetridge_server.engine.explanation import SettingChange
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.gpu_state import MarkKind, State
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.statistics import ScaleSource
+from fleetridge_server.engine.wording import Fact
 from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
 
 
@@ -68,25 +70,6 @@ class CohortShown:
 
 
 @json_dataclass
-class FactShown:
-    """
-    A reading beside that of the peers.
-
-    Attributes:
-        reading: its name in reports.
-        own, peers: as people write them; `peers` is empty where there is nothing beside it.
-        own_value, peers_value: as numbers in `unit`; null where they are words.
-    """
-
-    reading: str
-    own: str
-    peers: str
-    own_value: float | None = None
-    peers_value: float | None = None
-    unit: str = ""
-
-
-@json_dataclass
 class PlaceShown:
     """A node or a rack."""
 
@@ -111,7 +94,7 @@ class ReasonShown:
     text: str
     next_step: str
     cause: bool
-    facts: tuple[FactShown, ...]
+    facts: tuple[Fact, ...]
     roofs: tuple[RoofName, ...]
     place: PlaceShown | None = None
 
@@ -174,15 +157,6 @@ class RunShown:
 
 
 @json_dataclass
-class SettingChangeShown:
-    """A setting or version that changed between two runs of a gpu."""
-
-    factor: str
-    before: str
-    after: str
-
-
-@json_dataclass
 class JudgedRoof:
     """
     One gpu in one roof beside its peers.
@@ -226,7 +200,7 @@ class JudgedRoof:
     newest_beyond: int = 0
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
-    slow_with: tuple[SettingChangeShown, ...] = ()
+    slow_with: tuple[SettingChange, ...] = ()
 
 
 VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]
