@@ -4,8 +4,6 @@ The evaluation of one device: reports in, everything that is said of its gpus ou
 The order of the reports never matters, and nothing is remembered from one evaluation to the next.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,17 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse, without_collapses
 from fleetridge_server.engine.evidence import JudgedReport
+from fleetridge_server.engine.gpu_state import (
+    GpuCase,
+    GpuState,
+    Mark,
+    MarkScope,
+    covering,
+    excuse_of,
+    gpu_state,
+    is_retired,
+    retirement,
+)
 from fleetridge_server.engine.nodes import (
     Absence,
     ExpectedNode,
@@ -31,17 +40,6 @@ from fleetridge_server.engine.notices import (
     upgrade_notices,
 )
 from fleetridge_server.engine.slow_places import PlaceVerdict, accused_with_places, slow_nodes, slow_racks
-from fleetridge_server.engine.state import (
-    GpuCase,
-    GpuState,
-    Mark,
-    MarkScope,
-    covering,
-    excuse_of,
-    gpu_state,
-    is_retired,
-    retirement,
-)
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member, by_gpu, is_link, members_by_cohort
 from fleetridge_server.engine.verdict import Verdict, device_verdicts

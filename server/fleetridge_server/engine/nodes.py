@@ -5,15 +5,13 @@ Missing gpus follow from rosters and the inventory. A synchronous job runs at th
 of rates r it gets n·min(r) of the sum of r.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
-from fleetridge_server.engine.state import MarkScope
+from fleetridge_server.engine.gpu_state import MarkScope
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,20 +128,20 @@ class Run(NamedTuple):
     One roof of one valid report.
 
     Attributes:
-        carried: the adjustment for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
+        adjustment: for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
             changed.
         fell_with_node: it lost a quarter, and so did every other gpu of its node within the hour.
     """
 
     report: JudgedReport
     reading: RoofReading
-    carried: float = 1.0
+    adjustment: float = 1.0
     fell_with_node: bool = False
 
     @property
     def value(self) -> float:
         """What the run counts for today: what was measured, times what upgrades did since."""
-        return self.reading.value * self.carried
+        return self.reading.value * self.adjustment
 
 
 class Member(NamedTuple):
@@ -204,7 +204,7 @@ def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: da
             in_window = newest.ordered_at >= window_from
             count = _value_runs(runs, window_from) if in_window else min(len(runs), rule.NEWEST_REPORTS)
             members.append(Member(gpu_id, cohort, tuple(runs), _value(runs, count), count, in_window))
-    return {cohort: _carried(members) for cohort, members in cohorts.items()}
+    return {cohort: _adjusted(members) for cohort, members in cohorts.items()}
 
 
 def _cohort_of(cohorts: dict[Cohort, list[Member]], wanted: Cohort) -> tuple[Cohort, list[Member]]:
@@ -213,18 +213,18 @@ def _cohort_of(cohorts: dict[Cohort, list[Member]], wanted: Cohort) -> tuple[Coh
     return next(cohort for cohort in cohorts if cohort == wanted), members
 
 
-def _carried(members: list[Member]) -> list[Member]:
+def _adjusted(members: list[Member]) -> list[Member]:
     """Members of a cohort, with runs before an upgrade worth what they would be after it."""
     # Most fleets are not being upgraded; these are the gpus for which there is anything to find out.
     changed = [place for place, member in enumerate(members) if _has_other_settings(member)]
     factors = upgrade_adjustments(
         [[PastRun(run.report.factors, run.reading.value) for run in members[place].runs] for place in changed]
     )
-    carried = list(members)
+    adjusted = list(members)
     for place, own in zip(changed, factors, strict=True):
         if own is not None:
-            carried[place] = _with_factors(members[place], own)
-    return carried
+            adjusted[place] = _with_factors(members[place], own)
+    return adjusted
 
 
 def _has_other_settings(member: Member) -> bool:
@@ -233,7 +233,7 @@ def _has_other_settings(member: Member) -> bool:
 
 
 def _with_factors(member: Member, factors: Sequence[float]) -> Member:
-    runs = tuple(run._replace(carried=factor) for run, factor in zip(member.runs, factors, strict=True))
+    runs = tuple(run._replace(adjustment=factor) for run, factor in zip(member.runs, factors, strict=True))
     return member.with_runs(runs)
 
 
@@ -251,7 +251,7 @@ def _value_runs(runs: Sequence[Run], window_from: datetime) -> int:
 
 def values_of(runs: Sequence[Run]) -> list[float]:
     """`Run.value` of some runs: a fleet has millions, and to ask each takes twice as long."""
-    return [run.reading.value * run.carried for run in runs]
+    return [run.reading.value * run.adjustment for run in runs]
 
 
 def is_link(roof: RoofKey) -> bool:

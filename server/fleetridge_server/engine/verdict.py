@@ -8,8 +8,6 @@ Verdicts on every gpu × judged roof of one device: probabilities, false-discove
   depends on the reports in their order and on nothing else: not on when they arrived, nor on what was said before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -111,9 +109,9 @@ def accusation(runs: Sequence[Run], limits: Limits, believed_p: float, peers_low
     # Where older runs are forgotten, the oldest known one was not alone.
     fewest = rule.NEWEST_REPORTS if len(runs) == rule.REMEMBERED_REPORTS else 1
     for newest in range(min(streak, len(runs) - fewest + 1)):
-        witnesses = [run for run in runs[newest:streak] if limits.is_beyond(run.value)]
+        beyond = [run for run in runs[newest:streak] if limits.is_beyond(run.value)]
         recent = runs[newest : newest + rule.NEWEST_REPORTS]
-        level = max(level, _accused(recent, witnesses, limits, believed_p, peers_lowest))
+        level = max(level, _accused(recent, beyond, limits, believed_p, peers_lowest))
     return Accusation(
         level,
         retest=limits.is_beyond(values[0]) and level is AccusationLevel.CLEAR,
@@ -127,19 +125,19 @@ def _streak(clear: Sequence[bool]) -> int:
 
 
 def _accused(
-    recent: Sequence[Run], witnesses: Sequence[Run], limits: Limits, believed_p: float, peers_lowest: float
+    recent: Sequence[Run], beyond: Sequence[Run], limits: Limits, believed_p: float, peers_lowest: float
 ) -> AccusationLevel:
     """What a gpu was accused of at the newest of the recent runs, by the runs of its streak beyond the limit so far."""
     worst = AccusationLevel.OUTLIER if limits.n >= rule.FEWEST_FOR_OUTLIER else AccusationLevel.SUSPECT
-    collapses = [run for run in witnesses if limits.loss(run.value) >= rule.LOSS_AT_ONCE]
+    collapses = [run for run in beyond if limits.loss(run.value) >= rule.LOSS_AT_ONCE]
     if recent[0] in collapses and (_is_certain_alone(recent[0]) or _are_apart(collapses)):
         return worst
     value = middle_of_few([run.value for run in recent])
-    is_alone = len(recent) > 1 and witnesses == [recent[0]]
-    if not witnesses or is_alone or not limits.is_beyond(value):
+    is_alone = len(recent) > 1 and beyond == [recent[0]]
+    if not beyond or is_alone or not limits.is_beyond(value):
         return AccusationLevel.CLEAR
-    plain = [run for run in witnesses if limits.loss(run.value) >= rule.PLAIN_LOSS and run.value < peers_lowest]
-    is_confirmed = _are_apart(plain) or (_are_apart(witnesses) and limits.p(value) <= believed_p)
+    far = [run for run in beyond if limits.loss(run.value) >= rule.PLAIN_LOSS and run.value < peers_lowest]
+    is_confirmed = _are_apart(far) or (_are_apart(beyond) and limits.p(value) <= believed_p)
     return worst if is_confirmed else AccusationLevel.SUSPECT
 
 
@@ -253,7 +251,7 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
         for judged in cohort.groups:
             limits = judged.limits
             lowest = judged.lowest_two
-            for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
+            for members, counted in ((judged.group.counted, True), (judged.group.uncounted, False)):
                 for member in members:
                     p = limits.p(member.value) if limits.has_verdict else None
                     is_lowest = counted and member.value == lowest[0]

@@ -6,8 +6,6 @@ back to the beginning of its epoch, the first ones after it, from which drift ta
 once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -288,7 +286,7 @@ def _beginning_of(gpu_row: int, oldest: JudgedReport, kinds: Sequence[str]) -> S
 def _has_other_memory(report: type[Report], nominal_gib: int | None) -> ColumnElement[bool]:
     if nominal_gib is None:
         return report.memory_bytes.is_not(None)
-    return or_(report.memory_bytes.is_(None), report.memory_bytes.not_between(*memory_bytes_range(nominal_gib)))
+    return or_(report.memory_bytes.is_(None), ~report.memory_bytes.between(*memory_bytes_range(nominal_gib)))
 
 
 def _values(conditions: Conditions) -> Iterator[Any]:

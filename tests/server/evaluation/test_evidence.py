@@ -7,11 +7,11 @@ from sqlalchemy import event, select
 
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Conditions
-from fleetridge_server.engine.drift import drift
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
-from fleetridge_server.engine.upgrades import runs_by_roof
 from fleetridge_server.evaluation import judged_reports as evidence
+from fleetridge_server.evaluation.gpu_history import runs_by_roof
 from fleetridge_server.evaluation.judged_reports import GpuOfDevice, judged_reports
+from support.drifts import drift
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_report
 from support.reports import compute_roof, make_skipped_report, memory_roof
 
@@ -53,7 +53,7 @@ def test_a_report_is_told_as_it_was_sent(fleet: Fleet) -> None:
     assert told.report_id == sent["report_id"]
     assert (told.gpu_id, told.ordered_at, told.outcome) == ("GPU-1", NOON, "measured")
     assert (told.node, told.rack) == (NodeName("east", "node-01"), "r7")
-    assert told.conditions == Conditions(150754820096, 132, None, None, "normal", "standard", 1)
+    assert told.conditions == Conditions(141, 132, None, None, "normal", "standard", 1)
     assert told.factors == Factors("580.159.04", "2.11.0", None, 700.0, True, None)
     assert told.health == GpuHealth(pcie_width=8)
     assert list(told.roofs.values()) == [
