@@ -39,8 +39,15 @@ from fleetridge_server.engine.notices import (
     own_drifts,
     upgrade_notices,
 )
-from fleetridge_server.engine.slow_places import PlaceVerdict, accused_with_places, slow_nodes, slow_racks
-from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
+from fleetridge_server.engine.slow_places import (
+    PlaceVerdict,
+    SlowSetting,
+    accused_together,
+    slow_nodes,
+    slow_racks,
+    slow_settings,
+)
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, proven_steps
 from fleetridge_server.engine.values import Member, by_gpu, is_link, members_by_cohort
 from fleetridge_server.engine.verdict import Verdict, device_verdicts
 
@@ -85,6 +92,7 @@ class Evaluation:
     notices: tuple[Notice, ...]
     nodes: tuple[PlaceVerdict, ...]
     racks: tuple[PlaceVerdict, ...]
+    settings: tuple[SlowSetting, ...]
     absences: tuple[Absence, ...]
 
 
@@ -95,15 +103,16 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     retired = frozenset(gpu_id for gpu_id, own in marks.items() if is_retired(own))
     alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in retired}
     cohorts, collapses = _counted(members_by_cohort(alive, as_of))
-    judged = device_verdicts(cohorts)
+    judged = device_verdicts(cohorts, proven_steps(fleet.upgrades))
     roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
     nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, roofs, marks)]
     racks = slow_racks(nodes, roofs)
     gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of))
     by_id: dict[str, list[Verdict]] = defaultdict(list)
-    # Of a gpu that is in both the rack is named, which explains its node.
-    for verdict in accused_with_places(judged.verdicts, [*nodes, *racks]):
+    settings = slow_settings({own.cohort: own.settings for own in judged.cohorts}, roofs)
+    # Of a gpu that is in several the last is named: a setting explains its node, and a rack its nodes.
+    for verdict in accused_together(judged.verdicts, [*nodes, *racks], settings):
         by_id[verdict.gpu_id].append(verdict)
     return Evaluation(
         as_of=as_of,
@@ -119,6 +128,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         ),
         nodes=tuple(nodes),
         racks=tuple(racks),
+        settings=tuple(settings),
         absences=tuple(gone),
     )
 

@@ -78,6 +78,7 @@ class GpuHealth:
         ecc_uncorrected: errors since the driver was loaded.
         pcie_generation, pcie_width: of the link under load.
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
+        power_limit_default_w: that the board was sold with.
     """
 
     remapped_rows_pending: bool | None = None
@@ -87,6 +88,7 @@ class GpuHealth:
     pcie_width: int | None = None
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
+    power_limit_default_w: float | None = None
 
 
 _NOTHING_READ = GpuHealth()

@@ -1,9 +1,11 @@
 """
-Groups within a cohort: gpus that are judged against one median, because a setting makes a difference.
+Groups within a cohort: gpus that are judged against one median, because what they run makes a difference.
 
 A fleet half upgraded to a slower driver has two medians. Against one median between them every fault hides in the
 spread; against that of its own level (value of a factor) it shows, and the step between levels is one notice instead
-of n accusations.
+of n accusations. That holds for versions, ECC and the power limits with which boards are sold, and only where a level
+is on three nodes or more, or gpus met the change in place: else the node is what is slow. A setting below what a board
+was sold with is no level: `engine.settings`.
 
 - Half-slow levels (`level_centers`): of four gpus on one driver two may be faulty, and the median then lies between
   the halves and accuses nobody. Where the whole cohort shows that like gpus lie close together, a slower half that is
@@ -20,7 +22,14 @@ from typing import NamedTuple
 
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.evidence import Factors
-from fleetridge_server.engine.statistics import NORMAL_CONSISTENCY, median, robust_deviation, small_sample_factor
+from fleetridge_server.engine.statistics import (
+    NORMAL_CONSISTENCY,
+    floored_scale,
+    median,
+    robust_deviation,
+    small_sample_factor,
+    two_sided,
+)
 from fleetridge_server.engine.values import Member
 
 
@@ -167,22 +176,64 @@ class Group:
     uncounted: tuple[Member, ...]
 
 
-def grouped(members: Sequence[Member], floor: float) -> tuple[list[Group], list[Step]]:
+# Levels of a factor between which gpus of a cohort changed, each measured before and after, at a cost that counts.
+Proven = frozenset[frozenset[Level]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRule:
+    """
+    When a step between two levels is believed.
+
+    Attributes:
+        floor: smallest scale, as a fraction of the median.
+        believed_p: largest probability of a step by chance that is believed.
+        proven: steps that gpus met in place; they need neither three nodes nor a probability.
+    """
+
+    floor: float
+    believed_p: float = 0.0
+    proven: Proven = frozenset()
+
+    @property
+    def gate(self) -> float:
+        """Smallest step that counts, as a fraction."""
+        return effect_gate(self.floor)
+
+
+def effect_gate(floor: float) -> float:
+    """Smallest loss that counts beside a floor, as a fraction."""
+    return max(rule.SMALLEST_GATE, rule.FLOORS_PER_GATE * floor)
+
+
+def grouped(
+    counted: Sequence[Member], uncounted: Sequence[Member], believed: StepRule
+) -> tuple[list[Group], list[Step]]:
     """
     Groups of a cohort, and the steps between them.
 
     The factor whose levels lie furthest apart, in within-level scales, splits the cohort; its levels are then looked at
-    in the same way. Last, a group whose values have two modes is two products or settings of one name.
+    in the same way. Last, a group whose values have two modes is two products of one name.
 
     Args:
-        members: of one cohort.
-        floor: smallest scale, as a fraction of the median.
+        counted: members whose values make medians.
+        uncounted: the others.
+        believed: which steps count.
     """
-    counted = tuple(member for member in members if member.in_window)
-    uncounted = tuple(member for member in members if not member.in_window)
     if not counted:
         return [], []
-    return _split(Group((), counted, uncounted), Factors._fields, floor)
+    return _split(Group((), tuple(counted), tuple(uncounted)), Factors._fields, believed)
+
+
+def step_probabilities(counted: Sequence[Member], floor: float) -> list[float]:
+    """Of each factor with levels to compare, how probable so large a step is by chance."""
+    if len(counted) < 2 * rule.FEWEST_PEERS:
+        return []
+    group, every = Group((), tuple(counted), ()), StepRule(floor, believed_p=1.0)
+    candidates = (
+        _candidate(group, factor, _level_reader(factor), every) for factor in _varied(counted, Factors._fields)
+    )
+    return [found.probability for found in candidates if found is not None]
 
 
 def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]) -> float:
@@ -198,20 +249,20 @@ def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]
     return robust_deviation(residuals)
 
 
-def _split(group: Group, factors: Sequence[str], floor: float) -> tuple[list[Group], list[Step]]:
+def _split(group: Group, factors: Sequence[str], believed: StepRule) -> tuple[list[Group], list[Step]]:
     if len(group.counted) < 2 * rule.FEWEST_PEERS:
         return [group], []
     factors = _varied(group.counted, factors)
-    found = [candidate for factor in factors if (candidate := _candidate(group, factor, _level_reader(factor), floor))]
+    found = [own for factor in factors if (own := _candidate(group, factor, _level_reader(factor), believed))]
     if not found:
-        products = _products(group, floor)
+        products = _products(group, believed.floor)
         return (products.parts, [products.step]) if products else ([group], [])
     best = max(found, key=lambda candidate: candidate.distance)
     rest = [factor for factor in factors if factor != best.step.factor]
     groups: list[Group] = []
     steps = [best.step]
     for part in best.parts:
-        parts, further = _split(part, rest, floor)
+        parts, further = _split(part, rest, believed)
         groups += parts
         steps += further
     return groups, steps
@@ -229,28 +280,49 @@ class _Candidate:
     step: Step
     parts: list[Group]
     distance: float
+    probability: float
 
 
-def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], floor: float) -> _Candidate | None:
+def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], believed: StepRule) -> _Candidate | None:
     """Split of a group by a factor; None where its levels do not differ, or are too small to compare."""
     by_level: dict[str, list[Member]] = defaultdict(list)
     for member in group.counted:
         by_level[level_of(member)].append(member)
-    large = {name: tuple(members) for name, members in by_level.items() if len(members) >= rule.FEWEST_PEERS}
+    met = {level.name for pair in believed.proven for level in pair if level.factor == factor}
+    large = {
+        name: tuple(members)
+        for name, members in by_level.items()
+        if len(members) >= rule.FEWEST_PEERS and (name in met or len(_by_node(members)) >= rule.LEVEL_FEWEST_NODES)
+    }
     if len(large) < 2:  # noqa: PLR2004 # a step has two sides
         return None
-    small = [member for name, members in by_level.items() if name not in large for member in members]
-    return _between(group, factor, large, [*small, *group.uncounted], level_of, floor)
+    found = _between(group, factor, large, level_of, believed.floor)
+    slowest, fastest = found.step.levels[0].level, found.step.levels[-1].level
+    is_proven = frozenset({slowest, fastest}) in believed.proven
+    is_believed = -found.step.effect >= believed.gate and (is_proven or found.probability <= believed.believed_p)
+    return found if is_believed else None
 
 
-def _between(  # one step of the search, in which everything matters
-    group: Group,
-    factor: str,
-    large: dict[str, tuple[Member, ...]],
-    others: Sequence[Member],
-    level_of: Callable[[Member], str],
-    floor: float,
-) -> _Candidate | None:
+def _by_node(members: Iterable[Member]) -> dict[object, list[float]]:
+    """Values by node; a gpu of no known node stands for itself."""
+    found: dict[object, list[float]] = defaultdict(list)
+    for member in members:
+        found[member.newest.report.node or member.gpu_id].append(member.value)
+    return found
+
+
+def _probability(levels: Sequence[Iterable[Member]], effect: float, floor: float) -> float:
+    """How probable a step is by chance where nodes, not gpus, are what was drawn: a version is a node's."""
+    nodes = [[median(own) for own in _by_node(members).values()] for members in levels]
+    deviation = pooled_deviation(nodes, level_centers(nodes, floor))
+    scale = floored_scale(deviation, 1.0, n=sum(map(len, nodes)), floor=floor)
+    error = _MEDIAN_ERROR * scale.value * math.sqrt(math.fsum(1 / len(own) for own in nodes))
+    return two_sided(effect / error, scale.degrees)
+
+
+def _between(
+    group: Group, factor: str, large: dict[str, tuple[Member, ...]], level_of: Callable[[Member], str], floor: float
+) -> _Candidate:
     values = [[member.value for member in members] for members in large.values()]
     centers = level_centers(values, floor)
     figures = sorted(
@@ -262,19 +334,22 @@ def _between(  # one step of the search, in which everything matters
     )
     deviation = max(pooled_deviation(values, centers), floor)
     distance = (figures[-1].median / figures[0].median - 1) / deviation
-    if distance < rule.STEP_SCALES:
-        return None
     # A gpu of a level without a median is held to the slowest: it must not be accused for a setting of its own.
     slowest = figures[0].level.name
     uncounted: dict[str, list[Member]] = defaultdict(list)
-    for member in others:
+    chosen = {member.gpu_id for members in large.values() for member in members}
+    for member in (*group.counted, *group.uncounted):
+        if member.gpu_id in chosen:
+            continue
         name = level_of(member)
         uncounted[name if name in large else slowest].append(member)
     parts = [
         Group((*group.levels, level.level), large[level.level.name], tuple(uncounted[level.level.name]))
         for level in figures
     ]
-    return _Candidate(_step(factor, figures, deviation, large[slowest]), parts, distance)
+    step = _step(factor, figures, deviation, large[slowest])
+    probability = _probability([large[slowest], large[figures[-1].level.name]], step.effect, floor)
+    return _Candidate(step, parts, distance, probability)
 
 
 def _step(factor: str, figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]) -> Step:
@@ -294,7 +369,12 @@ def _products(group: Group, floor: float) -> _Candidate | None:
     def product_of(member: Member) -> str:
         return "slower" if member.value < border else "faster"
 
-    return _candidate(group, UNEXPLAINED, product_of, floor)
+    by_product: dict[str, list[Member]] = defaultdict(list)
+    for member in group.counted:
+        by_product[product_of(member)].append(member)
+    return _between(
+        group, UNEXPLAINED, {name: tuple(members) for name, members in by_product.items()}, product_of, floor
+    )
 
 
 def _level_reader(factor: str) -> Callable[[Member], str]:

@@ -8,12 +8,25 @@ One gpu beside its peers: every number of a verdict, so that it can be recompute
 """
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
-from fleetridge_server.engine.groups import Group, Level, Step, grouped, level_centers, pooled_deviation
+from fleetridge_server.engine.groups import (
+    Group,
+    Level,
+    Proven,
+    Step,
+    StepRule,
+    effect_gate,
+    grouped,
+    level_centers,
+    pooled_deviation,
+    step_probabilities,
+)
+from fleetridge_server.engine.settings import slower_settings
 from fleetridge_server.engine.statistics import (
     Scale,
     floored_scale,
@@ -22,6 +35,8 @@ from fleetridge_server.engine.statistics import (
     scale_floor,
     small_sample_factor,
     two_sided,
+    weighted_deviation,
+    weighted_median,
 )
 from fleetridge_server.engine.values import Member, values_of
 
@@ -105,6 +120,7 @@ class JudgedCohort:
     cohort: Cohort
     groups: tuple[JudgedGroup, ...]
     steps: tuple[Step, ...]
+    settings: Mapping[Level, Sequence[Member]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -112,19 +128,77 @@ class JudgedCohort:
         return sum(len(judged.group.counted) for judged in self.groups)
 
 
-def judged_cohort(cohort: Cohort, members: Sequence[Member]) -> JudgedCohort:
-    """What the gpus of a cohort are held against; `members` are all of it, those not measured lately included."""
-    floor = scale_floor(values_of(member.runs[: member.value_runs]) for member in members if member.in_window)
-    if not any(member.in_window for member in members):
-        return JudgedCohort(cohort, (_of_the_past(members, floor),), ())
-    groups, steps = grouped(members, floor)
-    values = [[member.value for member in group.counted] for group in groups]
-    all_limits = _limits_of_groups(values, level_centers(values, floor) if len(groups) > 1 else None, floor)
+@dataclass(frozen=True, slots=True)
+class CohortMembers:
+    """
+    A cohort sorted by who has a vote.
+
+    Attributes:
+        counted: whose values make medians.
+        uncounted: not measured lately, or with a setting that makes them slower.
+        settings: such settings, with the gpus that share each.
+        floor: smallest scale, as a fraction of the median.
+    """
+
+    cohort: Cohort
+    counted: Sequence[Member]
+    uncounted: Sequence[Member]
+    settings: Mapping[Level, Sequence[Member]]
+    floor: float
+
+    @property
+    def step_probabilities(self) -> list[float]:
+        """Of each factor with levels to compare, how probable so large a step is by chance."""
+        return step_probabilities(self.counted, self.floor)
+
+
+def cohort_members(cohort: Cohort, members: Sequence[Member]) -> CohortMembers:
+    """Who has a vote; `members` are all of a cohort, those not measured lately included."""
+    recent = [member for member in members if member.in_window]
+    floor = scale_floor(values_of(member.runs[: member.value_runs]) for member in recent)
+    settings = slower_settings(recent, effect_gate(floor))
+    without_vote = {member.gpu_id for own in settings.values() for member in own}
+    counted = [member for member in recent if member.gpu_id not in without_vote] if without_vote else recent
+    uncounted = [member for member in members if not member.in_window or member.gpu_id in without_vote]
+    return CohortMembers(cohort, counted, uncounted, settings, floor)
+
+
+def judged_cohort(own: CohortMembers, believed_p: float, proven: Proven = frozenset()) -> JudgedCohort:
+    """What the gpus of a cohort are held against, with the steps that are believed."""
+    cohort, floor = own.cohort, own.floor
+    if not own.counted:
+        return JudgedCohort(cohort, (_of_the_past(own.uncounted, floor),), ())
+    groups, steps = grouped(own.counted, own.uncounted, StepRule(floor, believed_p, proven))
+    all_limits = _limits_of_groups(groups, floor)
     judged = (
         JudgedGroup(group, replace(limits, levels=group.levels))
         for group, limits in zip(groups, all_limits, strict=True)
     )
-    return JudgedCohort(cohort, tuple(judged), tuple(steps))
+    return JudgedCohort(cohort, tuple(judged), tuple(steps), own.settings)
+
+
+def bounded_weights(members: Sequence[Member]) -> list[float] | None:
+    """
+    Weights of a group's values by which no node has more than a quarter of a median, from four nodes on.
+
+    None where each gpu has one vote: no node has more than that. Otherwise the gpus of a node with more than c of them
+    share c votes, of which c is a quarter of all.
+    """
+    nodes = [member.newest.report.node for member in members]
+    sizes, part = Counter(nodes), rule.NODE_LARGEST_WEIGHT
+    if None in sizes or len(sizes) * part < 1 or max(sizes.values()) <= part * len(members):
+        return None
+    # Of nodes in order of size the largest k are bounded: c = part·(k·c + the others' gpus).
+    ordered = sorted(sizes.values(), reverse=True)
+    votes = float(min(ordered))
+    for bounded in range(1, len(ordered) + 1):
+        rest = sum(ordered[bounded:])
+        if part * bounded >= 1:
+            break
+        votes = part * rest / (1 - part * bounded)
+        if rest == 0 or votes >= ordered[bounded]:
+            break
+    return [min(1.0, votes / sizes[node]) for node in nodes]
 
 
 def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
@@ -135,7 +209,7 @@ def _of_the_past(members: Sequence[Member], floor: float) -> JudgedGroup:
 
 def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: float) -> Limits:
     """Limits from a median, a scale and a floor, by the formulas of this module's docstring."""
-    gate = max(rule.SMALLEST_GATE, rule.FLOORS_PER_GATE * floor)
+    gate = effect_gate(floor)
     relative = scale.value / center
     wide = pooled_n >= rule.WIDE_FEWEST and relative > rule.WIDE_SCALE
     limit = max(gate, rule.BEYOND_SCALES * relative)
@@ -151,25 +225,33 @@ def limits_from(center: float, scale: Scale, *, n: int, pooled_n: int, floor: fl
     )
 
 
-def limits_of(values: Sequence[float], floor: float) -> Limits:
-    """Limits of plain values, above 0, that make one group."""
+def limits_of(values: Sequence[float], floor: float, weights: Sequence[float] | None = None) -> Limits:
+    """Limits of plain values, above 0, that make one group; without `weights` each has one vote."""
     n = len(values)
-    center = median(values)
-    deviation = small_sample_factor(n) * robust_deviation([value - center for value in values])
-    return limits_from(center, floored_scale(deviation, center, n=n, floor=floor), n=n, pooled_n=n, floor=floor)
+    center = median(values) if weights is None else weighted_median(values, weights)
+    residuals = [value - center for value in values]
+    deviation = robust_deviation(residuals) if weights is None else weighted_deviation(residuals, weights)
+    scale = floored_scale(small_sample_factor(n) * deviation, center, n=n, floor=floor)
+    return limits_from(center, scale, n=n, pooled_n=n, floor=floor)
 
 
-def _limits_of_groups(values: Sequence[Sequence[float]], centers: Sequence[float] | None, floor: float) -> list[Limits]:
-    """Limits of a cohort's groups: with centers, those of levels, each its own and all one relative scale."""
-    if centers is None:
-        return [limits_of(own, floor) for own in values]
+def _limits_of_groups(groups: Sequence[Group], floor: float) -> list[Limits]:
+    """Limits of a cohort's groups; those of levels each its own and all one relative scale."""
+    values = [[member.value for member in group.counted] for group in groups]
+    weights = [bounded_weights(group.counted) for group in groups]
+    if len(groups) == 1:
+        return [limits_of(values[0], floor, weights[0])]
+    centers = [
+        center if votes is None else weighted_median(own, votes)
+        for own, center, votes in zip(values, level_centers(values, floor), weights, strict=True)
+    ]
     total = sum(map(len, values))
     deviation = pooled_deviation(values, centers)
     # Every level spends one gpu on its median, where a cohort in one piece spends one in all.
     spread_n = max(1, total - (len(values) - 1))
     all_limits: list[Limits] = []
-    for own, center in zip(values, centers, strict=True):
+    for own, center, votes in zip(values, centers, weights, strict=True):
         scale = floored_scale(deviation * center, center, n=spread_n, floor=floor)
         limits = limits_from(center, scale, n=len(own), pooled_n=total, floor=floor)
-        all_limits.append(replace(limits, of_faster_half=center != median(own)))
+        all_limits.append(replace(limits, of_faster_half=votes is None and center != median(own)))
     return all_limits

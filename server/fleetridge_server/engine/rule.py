@@ -59,8 +59,14 @@ ABOVE_PUBLISHED = 1.25
 SMALLEST_UPGRADE_EFFECT = 0.01
 
 
-# Two medians of four gpus each lie 0.89 scales apart by chance in one case of three, and 2 in one of forty.
-STEP_SCALES = 2.0
+# What one or two nodes run alone cannot be told from what is wrong with these nodes.
+LEVEL_FEWEST_NODES = 3
+
+# A node that is broken, or that lies, moves a median no further than a quarter of the gpus can.
+NODE_LARGEST_WEIGHT = 0.25
+
+# Fewer beside those with a setting of their own say nothing of what a gpu does without it.
+UNSET_SMALLEST_SHARE = 0.25
 
 
 # From eight on, each half has gpus enough to be a group of its own; an odd level's median is of the larger part.

@@ -1,5 +1,5 @@
 """
-Nodes and racks that are slow as a whole: each beside the others of its kind, by a test of significance.
+Nodes, racks and gpus of one setting that are slow as a whole, by a test of significance.
 
 Power, cooling and settings belong to a node: where its gpus are slow together the node is named, once.
 
@@ -10,14 +10,14 @@ Power, cooling and settings belong to a node: where its gpus are slow together t
     slow   = q ≤ 5 % (Benjamini–Hochberg over the device's places and roofs) and a loss of at least 3 %
 
 Slow once is a note. A place is accused where it is slow with q ≤ 0.5 %, and so are, with q ≤ 5 %, both halves of its
-newest runs by themselves, an hour or more apart.
+newest runs by themselves, an hour or more apart. Gpus of one setting are held against those without it in the same way.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.statistics import (
     floored_scale,
     median,
@@ -32,8 +33,15 @@ from fleetridge_server.engine.statistics import (
     small_sample_factor,
     two_sided,
 )
-from fleetridge_server.engine.values import Run, values_of
-from fleetridge_server.engine.verdict import AccusationLevel, PlaceWord, Verdict, largest_significant, q_values
+from fleetridge_server.engine.values import Member, Run, values_of
+from fleetridge_server.engine.verdict import (
+    AccusationLevel,
+    GroupWord,
+    PlaceWord,
+    Verdict,
+    largest_significant,
+    q_values,
+)
 
 
 class RackName(NamedTuple):
@@ -68,6 +76,24 @@ class PlaceVerdict:
     def word(self) -> PlaceWord:
         """What it is."""
         return "rack" if isinstance(self.place, RackName) else "node"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSetting:
+    """
+    Gpus that share a setting and are slow together in one roof.
+
+    Attributes:
+        loss: median of the gpus' losses against those without the setting.
+        gpu_ids: that lose half a gate or more, worst first.
+        cost_gpus: what they lose together, in whole gpus.
+    """
+
+    setting: Level
+    cohort: Cohort
+    loss: float
+    gpu_ids: tuple[str, ...]
+    cost_gpus: float
 
 
 @fast_dataclass
@@ -121,20 +147,23 @@ def slow_racks(nodes: Iterable[PlaceVerdict], verdicts: Iterable[Verdict]) -> li
     return sorted([*tested, *racks], key=_worst_first)
 
 
-def accused_with_places(verdicts: Iterable[Verdict], places: Iterable[PlaceVerdict]) -> list[Verdict]:
-    """Verdicts with those of gpus that share the loss of an accused place accused with it."""
-    words: dict[tuple[str, Cohort], PlaceWord] = {
+def accused_together(
+    verdicts: Iterable[Verdict], places: Iterable[PlaceVerdict], settings: Iterable[SlowSetting]
+) -> list[Verdict]:
+    """Verdicts with those of gpus accused that share the loss of an accused place or setting; the last one is named."""
+    words: dict[tuple[str, Cohort], GroupWord] = {
         (gpu_id, place.cohort): place.word for place in places if place.is_accused for gpu_id in place.gpu_ids
     }
+    words |= {(gpu_id, slow.cohort): "setting" for slow in settings for gpu_id in slow.gpu_ids}
     if not words:
         return list(verdicts)
     return [_accused_with(verdict, words.get((verdict.gpu_id, verdict.cohort))) for verdict in verdicts]
 
 
-def _accused_with(verdict: Verdict, word: PlaceWord | None) -> Verdict:
+def _accused_with(verdict: Verdict, word: GroupWord | None) -> Verdict:
     if word is None or verdict.finding.level is AccusationLevel.OUTLIER:
         return verdict
-    finding = replace(verdict.finding, level=AccusationLevel.OUTLIER, retest=False, with_place=word)
+    finding = replace(verdict.finding, level=AccusationLevel.OUTLIER, retest=False, with_group=word)
     return replace(verdict, finding=finding)
 
 
@@ -184,23 +213,24 @@ def _slow_place(own: _Measured, q: float, believed_p: float) -> PlaceVerdict:
     sharing = [verdict for verdict in own.verdicts if verdict.loss >= rule.NODE_GATE_PART * verdict.limits.gate]
     sharing.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
     is_accused = q <= rule.FALSE_PLACES and all(
-        own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS for half in _halves(own) or (own.center,)
+        own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS
+        for half in _halves(own.verdicts) or (own.center,)
     )
     loss, gpu_ids = own.loss(own.share), tuple(verdict.gpu_id for verdict in sharing)
     return PlaceVerdict(own.place, own.verdicts[0].cohort, loss, q, own.of, gpu_ids, is_accused)
 
 
-def _halves(own: _Measured) -> tuple[float, float] | None:
-    """Shares of a place by the newer and by the older half of each gpu's runs; None where most have no two halves."""
+def _halves(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
+    """Shares of gpus by the newer and by the older half of each gpu's runs; None where most have no two halves."""
     newer: list[float] = []
     older: list[float] = []
-    for verdict in own.verdicts:
+    for verdict in verdicts:
         runs = verdict.member.runs
         cut = (len(runs) + 1) // 2
         if len(runs) > cut and runs[0].report.ordered_at - runs[cut].report.ordered_at >= rule.CONFIRMATIONS_APART:
             newer.append(_share(verdict, runs[:cut]))
             older.append(_share(verdict, runs[cut:]))
-    return (median(newer), median(older)) if 2 * len(newer) >= len(own.verdicts) else None
+    return (median(newer), median(older)) if 2 * len(newer) >= len(verdicts) else None
 
 
 def _nodes_of_accused_gpus(verdicts: Iterable[Verdict]) -> Iterator[PlaceVerdict]:
@@ -266,3 +296,51 @@ def _rack_of(verdict: Verdict) -> RackName | None:
 
 def _worst_first(slow: PlaceVerdict) -> tuple[float, NodeName | RackName]:
     return -slow.loss, slow.place
+
+
+def slow_settings(
+    settings: Mapping[Cohort, Mapping[Level, Sequence[Member]]], verdicts: Iterable[Verdict]
+) -> list[SlowSetting]:
+    """
+    Settings whose gpus are accused together, worst first.
+
+    The gpus of a setting are accused where the median of their shares is too low by chance for so many healthy gpus,
+    and so are both halves of their runs, an hour or more apart, by the gate each.
+
+    Args:
+        settings: `JudgedCohort.settings` by cohort.
+        verdicts: on the gpus of these cohorts.
+    """
+    if not any(settings.values()):
+        return []
+    known = {(verdict.gpu_id, verdict.cohort): verdict for verdict in verdicts}
+    found: list[SlowSetting] = []
+    for cohort, shared in settings.items():
+        for setting, members in shared.items():
+            own = [known[member.gpu_id, cohort] for member in members if (member.gpu_id, cohort) in known]
+            if own and own[0].limits.n >= rule.FEWEST_FOR_OUTLIER and _is_slow_setting(own):
+                found.append(_slow_setting(setting, cohort, own))
+    return sorted(found, key=lambda slow: (-slow.loss, slow.setting))
+
+
+def _is_slow_setting(verdicts: Sequence[Verdict]) -> bool:
+    limits = verdicts[0].limits
+    halves = _halves(verdicts)
+    if halves is None:
+        return False
+    scale = limits.scale.value / limits.median / math.sqrt(len(verdicts))
+    share = median(_share(verdict, verdict.member.runs) for verdict in verdicts)
+    p = two_sided((share - 1) / scale, limits.scale.degrees) / 2
+    return p <= rule.FALSE_PLACES and all(1 - own >= limits.gate for own in (share, *halves))
+
+
+def _slow_setting(setting: Level, cohort: Cohort, verdicts: Iterable[Verdict]) -> SlowSetting:
+    losing = [own for own in verdicts if own.loss >= rule.NODE_GATE_PART * own.limits.gate]
+    losing.sort(key=lambda own: (-own.loss, own.gpu_id))
+    return SlowSetting(
+        setting,
+        cohort,
+        loss=median(own.loss for own in losing),
+        gpu_ids=tuple(own.gpu_id for own in losing),
+        cost_gpus=math.fsum(own.loss for own in losing),
+    )

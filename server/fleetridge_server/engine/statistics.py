@@ -14,6 +14,7 @@ from typing import Literal
 from fleetridge_server.engine import rule
 
 _HALF = 0.5
+_SAME_WEIGHT = 1e-9
 _PERCENT = 100
 
 
@@ -56,6 +57,27 @@ def median(values: Iterable[float]) -> float:
         ValueError: no values, or one that is not finite.
     """
     return quantile(values, _HALF)
+
+
+def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """
+    Value with half of the weight on either side, or the mean of two such; with equal weights the median.
+
+    Args:
+        values: at least one, finite.
+        weights: of each, above 0.
+    """
+    ordered = sorted(zip(values, weights, strict=True))
+    half = math.fsum(weights) / 2
+    below = 0.0
+    for place, (value, weight) in enumerate(ordered):
+        below += weight
+        # Sums of parts such as a third miss a half by a few units in the last place.
+        if math.isclose(below, half, rel_tol=_SAME_WEIGHT) and place + 1 < len(ordered):
+            return (value + ordered[place + 1][0]) / 2
+        if below > half:
+            return value
+    return ordered[-1][0]
 
 
 def distribution(values: Iterable[float]) -> Distribution:
@@ -152,6 +174,11 @@ class Scale:
 def small_sample_factor(n: int) -> float:
     """b_n, by which 1.4826·MAD of n normal values must be multiplied to be right on average; 1 for one value."""
     return 1.0 if n < min(_SMALL_SAMPLE) else _SMALL_SAMPLE.get(n) or n / (n - _LARGE_SAMPLE_OFFSET)
+
+
+def weighted_deviation(residuals: Sequence[float], weights: Sequence[float]) -> float:
+    """`robust_deviation` of residuals that count by weights."""
+    return NORMAL_CONSISTENCY * weighted_median([abs(residual) for residual in residuals], weights)
 
 
 def degrees_of_freedom(n: int) -> float:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.drift import DriftSample
 from fleetridge_server.engine.evidence import Factors, JudgedReport
-from fleetridge_server.engine.groups import Level, level_name
-from fleetridge_server.engine.rule import FEWEST_PEERS, NEWEST_REPORTS
+from fleetridge_server.engine.groups import Level, Proven, level_name
+from fleetridge_server.engine.rule import FEWEST_PEERS, NEWEST_REPORTS, SMALLEST_GATE
 from fleetridge_server.engine.statistics import Distribution, distribution, median, scale_floor
 from fleetridge_server.engine.values import members_by_cohort
 
@@ -76,6 +77,18 @@ def paired_effect(pairs: Sequence[tuple[float, float]]) -> PairedEffect:
         high=math.expm1(_average_of_rank(logs, averages + 1 - rank)),
         confidence=confidence,
     )
+
+
+def proven_steps(effects: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]]) -> dict[RoofKey, Proven]:
+    """By roof the levels between which gpus changed in place, at a cost that counts and that is no chance."""
+    return {
+        roof: frozenset(
+            frozenset({change.before, change.after})
+            for change, effect in found.items()
+            if abs(effect.effect) >= SMALLEST_GATE and effect.low * effect.high > 0
+        )
+        for roof, found in effects.items()
+    }
 
 
 def epoch_effects(histories: Mapping[str, Sequence[DriftSample]]) -> dict[EpochChange, PairedEffect]:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+from fleetridge.report import RoofKey
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.limits import JudgedCohort, Limits, judged_cohort
+from fleetridge_server.engine.groups import Proven
+from fleetridge_server.engine.limits import JudgedCohort, Limits, cohort_members, judged_cohort
 from fleetridge_server.engine.values import Member, Run, is_link, middle_of_few, values_of
 
 
@@ -52,6 +54,7 @@ def largest_significant(probabilities: Sequence[float]) -> float:
 
 
 PlaceWord = Literal["node", "rack"]
+GroupWord = Literal["node", "rack", "setting"]
 
 
 class AccusationLevel(IntEnum):
@@ -71,13 +74,13 @@ class Accusation:
         retest: the newest run alone lies beyond the limit.
         intermittent: it comes and goes: beyond the limit, clearly inside and beyond again among the newest ten runs,
             and since then fewer good runs than bad ones. A note, no accusation.
-        with_place: it is accused because its whole node or rack is, not for runs of its own.
+        with_group: it is accused because its whole node or rack is, or all who share a setting; not for its own runs.
     """
 
     level: AccusationLevel
     retest: bool = False
     intermittent: bool = False
-    with_place: PlaceWord | None = None
+    with_group: GroupWord | None = None
 
 
 _NOTHING = Accusation(AccusationLevel.CLEAR)
@@ -227,9 +230,19 @@ class _Pair:
     peers_lowest: float
 
 
-def device_verdicts(cohorts: Mapping[Cohort, Sequence[Member]]) -> JudgedDevice:
-    """Verdicts from the members of all cohorts of one device."""
-    judged = [judged_cohort(cohort, members) for cohort, members in cohorts.items()]
+def device_verdicts(
+    cohorts: Mapping[Cohort, Sequence[Member]], proven: Mapping[RoofKey, Proven] | None = None
+) -> JudgedDevice:
+    """
+    Verdicts from the members of all cohorts of one device.
+
+    Args:
+        cohorts: every member of each.
+        proven: by roof the steps that gpus met in place.
+    """
+    sorted_cohorts = [cohort_members(cohort, members) for cohort, members in cohorts.items()]
+    believed = largest_significant([p for own in sorted_cohorts for p in own.step_probabilities])
+    judged = [judged_cohort(own, believed, (proven or {}).get(own.cohort.roof, frozenset())) for own in sorted_cohorts]
     roofs = [cohort for cohort in judged if not is_link(cohort.cohort.roof)]
     links = [cohort for cohort in judged if is_link(cohort.cohort.roof)]
     return JudgedDevice((*_family(roofs), *_family(links)), tuple(cohort for cohort in judged if cohort.n))

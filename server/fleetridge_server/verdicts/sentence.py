@@ -116,8 +116,10 @@ def _by_rates(
 
 def _accusation_words(own: JudgedRoof) -> str:
     loss = f"{roof_words(own.roof)} {percent(own.loss)} below {peers_words(own.band)}"
-    if own.with_place is not None:
-        return f"{loss}; accused with its {own.with_place}, which is slow as a whole"
+    if own.with_group == "setting":
+        return f"{loss}; accused with all gpus that share its setting and are slow together"
+    if own.with_group is not None:
+        return f"{loss}; accused with its {own.with_group}, which is slow as a whole"
     return f"{loss}, beyond the limit of {percent(own.band.limit)} {onset_words(own)}"
 
 

@@ -17,7 +17,7 @@ from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.gpu_state import MarkKind, State
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.statistics import ScaleSource
-from fleetridge_server.engine.verdict import PlaceWord
+from fleetridge_server.engine.verdict import GroupWord, PlaceWord
 from fleetridge_server.engine.wording import Fact
 from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
 
@@ -176,7 +176,8 @@ class JudgedRoof:
         retest: only the newest run lies beyond the limit.
         intermittent: it comes and goes: some runs lie beyond, then clearly inside, then beyond again, and the good ones
             since are not yet as many as the bad ones. A note, no accusation.
-        with_place: `node` or `rack` where the gpu is accused because that is slow as a whole, not for its own runs.
+        with_group: where the gpu is accused not for its own runs, but because its `node` or `rack` is slow as a whole
+            or those that share a `setting` are.
         runs_beyond: how many of `runs` lie beyond the limit.
         newest_beyond: how many of them follow one another up to the newest that does.
         slow_since: the oldest of those; earlier where its drift tells of older runs. Null where it is not accused.
@@ -201,7 +202,7 @@ class JudgedRoof:
     intermittent: bool
     counted: bool = True
     value_runs: int = 1
-    with_place: PlaceWord | None = None
+    with_group: GroupWord | None = None
     runs_beyond: int = 0
     newest_beyond: int = 0
     slow_since: datetime | None = None

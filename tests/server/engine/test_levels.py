@@ -7,9 +7,12 @@ from random import Random
 
 import pytest
 
-from fleetridge_server.engine.evidence import Factors, JudgedReport
+from fleetridge_server.engine.evaluation import Fleet, evaluate
+from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport
+from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.notices import Notice
-from support.judged import CONDITIONS, at_node, flagged, fleet, judged, report, series, with_factors
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
+from support.judged import AS_OF, CONDITIONS, DAY, PI, at_node, flagged, fleet, judged, report, series, with_factors
 
 OLD, NEW = Factors(driver="580"), Factors(driver="590")
 RNG = Random(3)  # noqa: S311 # noise
@@ -82,14 +85,14 @@ def test_a_gpu_of_a_rare_level_is_held_to_the_slowest_median() -> None:
 
 def test_two_factors_are_told_one_by_one() -> None:
     reports = [
-        *with_factors(noisy(100.0, 8, 0), Factors(driver="580", power_limit_w=700.0)),
-        *with_factors(noisy(95.0, 8, 8), Factors(driver="590", power_limit_w=700.0)),
-        *with_factors(noisy(80.0, 8, 16), Factors(driver="580", power_limit_w=500.0)),
-        *with_factors(noisy(76.0, 8, 24), Factors(driver="590", power_limit_w=500.0)),
+        *with_factors(noisy(100.0, 8, 0), Factors(driver="580", torch="2.9")),
+        *with_factors(noisy(95.0, 8, 8), Factors(driver="590", torch="2.9")),
+        *with_factors(noisy(80.0, 8, 16), Factors(driver="580", torch="2.8")),
+        *with_factors(noisy(76.0, 8, 24), Factors(driver="590", torch="2.8")),
     ]
     found = judged(reports)
     assert [notice.kind for notice in found.notices] == ["factor_step"] * 3
-    assert found.notices[0].levels[0].factor == "power_limit_w"
+    assert found.notices[0].levels[0].factor == "torch"
     assert {notice.levels[0].factor for notice in found.notices[1:]} == {"driver"}
     assert flagged(reports) == set()
 
@@ -149,13 +152,97 @@ def test_mixed_ecc_is_said_once_whatever_the_number_of_roofs() -> None:
     assert only_notice(slower).effect == pytest.approx(600 / 650 - 1)
 
 
-def test_a_setting_of_a_few_whole_nodes_is_told_with_their_names() -> None:
-    capped, free = Factors(power_limit_w=500.0), Factors(power_limit_w=700.0)
-    sound = [own for node in range(4) for own in at_node(noisy(100.0, 8, 8 * node), f"n{node}")]
-    slow = at_node(with_factors(noisy(90.0, 8, 40), capped), "n7")
-    reports = [*with_factors(sound, free), *slow]
+def on_nodes(center: float, nodes: int, start: int, factors: Factors, *, per_node: int = 4) -> list[JudgedReport]:
+    """Whole nodes with these settings."""
+    gpus = noisy(center, nodes * per_node, start)
+    runs = 3 * per_node
+    return with_factors(
+        [
+            own
+            for number in range(nodes)
+            for own in at_node(gpus[number * runs : (number + 1) * runs], f"n{start + number:03}")
+        ],
+        factors,
+    )
+
+
+def test_a_version_of_three_nodes_is_a_step_and_nobody_is_accused() -> None:
+    reports = [*on_nodes(100.0, 6, 0, OLD), *on_nodes(95.0, 3, 40, NEW)]
     assert flagged(reports) == set()
-    assert "power limit 500 W (8 gpus, all on node n7) differs from 700 W (32 gpus)" in only_notice(reports).text
+    assert "driver 590 (12 gpus, all on nodes n040, n041 and n042)" in only_notice(reports).text
+
+
+def test_a_version_of_two_nodes_is_no_excuse_for_these_nodes() -> None:
+    reports = [*on_nodes(100.0, 7, 0, OLD), *on_nodes(93.0, 2, 40, NEW)]
+    assert flagged(reports) == {f"gpu-{place:02d}" for place in range(40, 48)}
+    assert judged(reports).notices == ()
+    assert {slow.place.name for slow in judged(reports).nodes} == {"n040", "n041"}
+
+
+def test_a_step_of_less_than_the_gate_is_none() -> None:
+    reports = [*on_nodes(100.0, 6, 0, OLD), *on_nodes(98.0, 6, 40, NEW)]
+    assert only_limits(reports) == {()}
+
+
+def only_limits(reports: list[JudgedReport]) -> set[tuple[str, ...]]:
+    """Names of the levels by which gpus are judged."""
+    verdicts = [own for found in judged(reports).verdicts.values() for own in found]
+    return {tuple(level.name for level in own.limits.levels) for own in verdicts}
+
+
+def test_a_step_that_gpus_met_in_place_needs_no_three_nodes() -> None:
+    before = [replace(own, ordered_at=own.ordered_at - 10 * DAY) for own in on_nodes(100.0, 2, 0, OLD)]
+    after = [replace(own, report_id=f"{own.report_id}+") for own in on_nodes(95.0, 2, 0, NEW)]
+    stayed = on_nodes(100.0, 2, 40, OLD)
+    met = {
+        PI: {EpochChange(Level("driver", "580"), Level("driver", "590")): PairedEffect(8, -0.05, -0.055, -0.045, 0.95)}
+    }
+    found = evaluate(Fleet([*before, *after, *stayed], upgrades=met), AS_OF)
+    assert {own.state for own in found.states.values()} == {"ok"}
+    assert [notice.kind for notice in found.notices] == ["factor_step", "upgrade"]
+
+
+CAPPED = Factors(power_limit_w=490.0)
+FREE = Factors(power_limit_w=700.0)
+
+
+def with_default(reports: list[JudgedReport], watts: float | None = 700.0) -> list[JudgedReport]:
+    """The same reports of boards that say what they were sold with."""
+    return [replace(own, health=GpuHealth(power_limit_default_w=watts)) for own in reports]
+
+
+@pytest.mark.parametrize("default_w", [700.0, None])
+@pytest.mark.parametrize("capped", [1, 2, 4, 6, 16])
+def test_the_more_gpus_share_a_power_limit_the_more_are_found(capped: int, default_w: float | None) -> None:
+    """However many share it, they are never the measure of themselves."""
+    reports = [*with_factors(noisy(100.0, 40, 0), FREE), *with_factors(noisy(93.0, capped, 50), CAPPED)]
+    found = judged(with_default(reports, default_w))
+    assert flagged(with_default(reports, default_w)) == {f"gpu-{place}" for place in range(50, 50 + capped)}
+    assert {state.state for gpu, state in found.states.items() if gpu >= "gpu-50"} == {"outlier"}
+    assert [slow.setting.name for slow in found.settings] == ([] if capped == 1 else ["490"])
+
+
+def test_a_setting_says_what_its_gpus_cost_together() -> None:
+    reports = [*with_factors(noisy(100.0, 40, 0), FREE), *with_factors(noisy(93.0, 6, 50), CAPPED)]
+    (slow,) = judged(with_default(reports)).settings
+    assert slow.cost_gpus == pytest.approx(6 * 0.07, rel=0.05)
+
+
+def test_a_limit_that_costs_nothing_accuses_nobody() -> None:
+    reports = [*with_factors(noisy(100.0, 20, 0), FREE), *with_factors(noisy(100.0, 6, 50), CAPPED)]
+    assert flagged(with_default(reports)) == set()
+    assert judged(with_default(reports)).verdicts["gpu-50"][0].limits.n == 26
+
+
+def test_boards_that_were_sold_with_other_limits_are_judged_among_their_own() -> None:
+    small = with_default(on_nodes(85.0, 4, 40, Factors(power_limit_w=600.0)), 600.0)
+    large = with_default(on_nodes(100.0, 8, 0, FREE), 700.0)
+    assert flagged([*small, *large]) == set()
+
+
+def test_where_almost_all_have_a_setting_nobody_is_accused_for_it() -> None:
+    reports = [*with_factors(noisy(100.0, 4, 0), FREE), *with_factors(noisy(93.0, 36, 50), CAPPED)]
+    assert flagged(with_default(reports)) == set()
 
 
 def test_a_setting_that_gpus_of_one_node_do_not_share_names_no_node() -> None:

@@ -47,7 +47,7 @@ def test_a_node_just_inside_the_limit_of_each_gpu_is_accused_and_its_gpus_with_i
     found = judged(reports)
     assert [(slow.place.name, slow.is_accused) for slow in found.nodes] == [("slow", True)]
     assert found.states["slow-2"].state == "outlier"
-    assert found.verdicts["slow-2"][0].finding.with_place == "node"
+    assert found.verdicts["slow-2"][0].finding.with_group == "node"
 
 
 def test_a_good_gpu_of_a_slow_node_is_not_accused_with_it() -> None:
