@@ -16,12 +16,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise, product
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the fleets of the tests
 
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.rule import REMEMBERED_REPORTS
-from fleetridge_server.simulate.fleet import Fault, FleetPlan, gpu_id, simulated_reports
+from fleetridge_server.simulate.faults import Fault
+from support.simulated_fleet import FleetPlan, gpu_id, simulated_reports
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _DAY = timedelta(days=1)

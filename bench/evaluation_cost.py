@@ -30,6 +30,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TypeVar
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the fleets of the tests
+
 from sqlalchemy import select
 from stored_fleet import add_reports, store_fleet
 
@@ -40,14 +42,15 @@ from fleetridge_server.db.database import Database, create_database_engine, open
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, RoofReading
-from fleetridge_server.engine.upgrades import gpu_drifts
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.evaluator import Evaluator, collector_held_back, evaluation_of
 from fleetridge_server.evaluation.judgement import judge_device
 from fleetridge_server.evaluation.kept_histories import histories
-from fleetridge_server.simulate.fleet import BETA, PI, Fault, FleetPlan, simulated_reports
+from fleetridge_server.simulate.faults import Fault
 from fleetridge_server.verdicts.save import rows_of, save_evaluation
 from fleetridge_server.verdicts.series import DeviceGroup, series_end
+from support.drifts import gpu_drifts
+from support.simulated_fleet import BETA, PI, FleetPlan, simulated_reports
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _SEED = 7

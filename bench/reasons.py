@@ -20,15 +20,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the fleets of the tests
+
 from fleetridge.report import RoofKey
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, RoofReading
 from fleetridge_server.engine.explanation import Explanation, explanations
 from fleetridge_server.engine.remedies import ReasonCode
-from fleetridge_server.engine.upgrades import floors, gpu_drifts
+from fleetridge_server.engine.upgrades import floors
 from fleetridge_server.engine.values import by_gpu
-from fleetridge_server.simulate.fleet import BETA, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
+from fleetridge_server.simulate.faults import Fault, FaultName
+from support.drifts import gpu_drifts
+from support.simulated_fleet import BETA, PI, FleetPlan, gpu_id, simulated_reports
 
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 _SEED = 7
@@ -147,7 +151,7 @@ KINDS: Sequence[Kind] = (
     Kind("whole rack", "whole_rack", "silent", is_first=False, faulty=_GPUS_PER_RACK, gpus=6 * _GPUS_PER_RACK),
     Kind("now and then", "intermittent", None, _now_and_then, is_first=False, reports=10),
     Kind("since some day", "drifted", None, _since_the_middle, is_first=False, reports=24),
-    Kind("two products of one name", "two_populations", "silent", is_notice=True, faulty=_GPUS // 2),
+    Kind("two products of one name", "mixed_products", "silent", is_notice=True, faulty=_GPUS // 2),
 )
 
 

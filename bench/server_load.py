@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the fleets of the tests
 
 from multiplied_fleet import add_documents, multiply
 from sqlalchemy import select
@@ -20,7 +24,8 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.intake.hardware import refresh_measured_at
-from fleetridge_server.simulate.fleet import Fault, FleetPlan, simulated_reports
+from fleetridge_server.simulate.faults import Fault
+from support.simulated_fleet import FleetPlan, simulated_reports
 
 DEVICE = "H200"
 

@@ -17,7 +17,7 @@ from fleetridge_server.db.database import open_database
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.intake import examine
 from fleetridge_server.intake.body import content_sha256, inflated
-from fleetridge_server.intake.store import PostedCall, write_calls
+from fleetridge_server.intake.store import write_calls
 
 # As many calls as a worker takes at most, and finds when twice as many clients post to two of them.
 _TOGETHER = 8
@@ -29,7 +29,7 @@ def step_times_ms(url: str, calls: Sequence[bytes]) -> dict[str, float]:
     """Milliseconds of processor time in each step of taking a report, from compressed calls that are new."""
     spent: dict[str, float] = defaultdict(float)
     reports = 0
-    posted: list[PostedCall] = []
+    posted: list[list[examine.Accepted]] = []
     database = open_database(url)
     for call in calls:
         with _timed(spent, "inflate"):
@@ -50,7 +50,7 @@ def step_times_ms(url: str, calls: Sequence[bytes]) -> dict[str, float]:
                 text = to_json(item)
             with _timed(spent, "compress"):
                 examine.packed(text)
-        posted.append(PostedCall([item for item in examined if isinstance(item, examine.Accepted)]))
+        posted.append([item for item in examined if isinstance(item, examine.Accepted)])
         reports += len(items)
     write_calls(database, posted[:_TOGETHER])  # statements are put together, and pages read, the first time only
     posted = posted[_TOGETHER:]
@@ -62,7 +62,7 @@ def step_times_ms(url: str, calls: Sequence[bytes]) -> dict[str, float]:
         for together in in_chunks(posted[half:], _TOGETHER):
             write_calls(database, together)
     database.close()
-    reports_of_half = sum(len(call.accepted) for call in posted) / 2
+    reports_of_half = sum(len(call) for call in posted) / 2
     halves = (_STORE_ALONE, _STORE_TOGETHER)
     return {step: own / (reports_of_half if step in halves else reports) * 1e3 for step, own in spent.items()}
 

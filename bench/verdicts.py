@@ -30,10 +30,12 @@ from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
-from fleetridge_server.engine.upgrades import floors, gpu_drifts
+from fleetridge_server.engine.upgrades import floors
 from fleetridge_server.engine.values import by_gpu
-from fleetridge_server.simulate.fleet import Fault, FleetPlan, gpu_id, simulated_reports
+from fleetridge_server.simulate.faults import Fault
 from support.csv_reports import csv_fleet, csv_gpu_id
+from support.drifts import gpu_drifts
+from support.simulated_fleet import FleetPlan, gpu_id, simulated_reports
 
 _CONDITIONS = Conditions(None, None, None, None, None, None, None)
 _MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)

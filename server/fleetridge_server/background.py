@@ -6,22 +6,24 @@ that it meets ends its thread. A child process talks with the server over a sock
 it. Signals that end a server are kept from its children, which it ends itself once they have finished what they do.
 """
 
-from __future__ import annotations
-
+import gc
 import logging
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import final
 
-from fleetridge_server.db.troubles import DATABASE_TROUBLES, trouble
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.troubles import DATABASE_TROUBLES, DataFile, trouble
+from fleetridge_server.telemetry.logs import is_logged_as_json, logs_to
 
 # A terminal and systemd send them to every process of a server, which still needs its own for what it has in hand.
 _OF_THE_SERVER = (signal.SIGINT, signal.SIGTERM)
@@ -35,29 +37,56 @@ _NICENESS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ChildProcess:
-    """A process that was started, and may have ended."""
+class ChildStart:
+    """What a child process has to know first: the database, its file as the server has it open, and how to log."""
 
-    process: subprocess.Popen[bytes]
-    connection: Connection
+    database_url: str
+    data_file: DataFile | None
+    is_logged_as_json: bool
 
-    def end(self) -> int:
-        """Have it end; its exit code."""
-        self.connection.close()  # upon which it ends by itself
+
+@final
+class Child:
+    """A child process with the server's database, started when it is first wanted, and again once it was ended."""
+
+    def __init__(self, database_url: str, data_file: DataFile | None) -> None:
+        self._start = ChildStart(database_url, data_file, is_logged_as_json())
+        self._connection: Connection | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; None where it was not started."""
+        return None if self.process is None else self.process.pid
+
+    def connection(self, program: Sequence[str]) -> Connection:
+        """
+        Connection to it; it is started where there is none.
+
+        Raises:
+            OSError: there is no such program, or no room for a process.
+        """
+        if self._connection is None:
+            self.process, self._connection = _started(program)
+            with suppress(OSError):  # it has ended, which whoever asks it first finds out
+                self._connection.send(self._start)
+        return self._connection
+
+    def end(self) -> int | None:
+        """Have it end, once it has done what it has in hand; its exit code, None where it was not started."""
+        process, connection = self.process, self._connection
+        self.process = self._connection = None
+        if process is None or connection is None:
+            return None
+        connection.close()  # upon which it ends by itself
         try:
-            return self.process.wait(_END_TIMEOUT_S)
+            return process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+            process.kill()
+            return process.wait()
 
 
-def start_child(program: Sequence[str], first: Any) -> ChildProcess:  # noqa: ANN401 # whatever its program takes
-    """
-    Start a process, and send it what it has to know first.
-
-    Raises:
-        OSError: there is no such program, or no room for a process.
-    """
+def _started(program: Sequence[str]) -> tuple[subprocess.Popen[bytes], Connection]:
     ours, its = socket.socketpair()
     with its:
         connection = Connection(ours.detach())
@@ -67,15 +96,22 @@ def start_child(program: Sequence[str], first: Any) -> ChildProcess:  # noqa: AN
         except OSError:
             connection.close()
             raise
-    with suppress(OSError):  # it has ended, which whoever asks it first finds out
-        connection.send(first)
-    return ChildProcess(process, connection)
+    return process, connection
 
 
-def stand_back() -> None:
-    """Let whoever asks for a page come first, from within a process."""
+def be_child(work: Callable[[Connection, Database], None]) -> None:
+    """Work for a server, from within a child process, until that says no more or is gone; its requests come first."""
     with suppress(OSError):  # some sandboxes forbid it
         os.nice(_NICENESS)
+    gc.freeze()  # nobody has to look again at the modules
+    connection = Connection(sys.stdin.fileno())
+    with suppress(EOFError, ConnectionError):
+        start: ChildStart = connection.recv()
+        with (
+            logs_to(sys.stderr, log_format="json" if start.is_logged_as_json else "text", environ=os.environ),
+            closing(open_database(start.database_url, data_file=start.data_file)) as database,
+        ):
+            work(connection, database)
 
 
 @contextmanager
@@ -143,11 +179,11 @@ def _next_pause_s(task: Task, end: threading.Event) -> float:
     try:
         return task.turn(end)
     except DATABASE_TROUBLES as error:
-        told = trouble(error)
-        if told is None:
+        problem = trouble(error)
+        if problem is None:
             _log.exception("%s after an error of the server's own", task.waiting)
         else:
-            _log.warning("%s for the database: %s", task.waiting, told)
+            _log.warning("%s for the database: %s", task.waiting, problem)
     except Exception:  # noqa: BLE001 # logged, whatever it is
         _log.exception("%s after an error of the server's own", task.waiting)
     return task.after_trouble_s

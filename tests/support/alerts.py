@@ -42,7 +42,6 @@ def open_alerts(database: Database, *gpus: str, **changes: Any) -> list[int]:
                     "opened_at": NOW,
                     "opened_by": 1,
                     "last_seen": NOW,
-                    "last_seen_by": 1,
                     **changes,
                 }
             )

@@ -33,14 +33,14 @@ def of_gpus(*numbers: int) -> Call:
 
 def status_of(answer: CallOutcome) -> int:
     """Status of HTTP that a sender is told."""
-    return answer.told.problem.status if isinstance(answer.told, ProblemError) else answer.told.status
+    return answer.reply.problem.status if isinstance(answer.reply, ProblemError) else answer.reply.status
 
 
 def told_by(answer: CallOutcome) -> dict[str, Any]:
     """What a sender is told, as JSON values."""
-    if isinstance(answer.told, ProblemError):
-        return {**answer.told.problem.model_dump(mode="json"), **answer.told.members}
-    told: dict[str, Any] = json.loads(answer.told.content)
+    if isinstance(answer.reply, ProblemError):
+        return {**answer.reply.problem.model_dump(mode="json"), **answer.reply.members}
+    told: dict[str, Any] = json.loads(answer.reply.content)
     return told
 
 

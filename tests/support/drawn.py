@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from xml.etree import ElementTree as ET
 
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.statistics import Distribution, distribution, median, percentiles
 from fleetridge_server.web.charts.comparison import ComparedGroup, ComparedRoof, ComparisonChart, PairedChange
 from fleetridge_server.web.charts.distribution import of_quantiles, scaled

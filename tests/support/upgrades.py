@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.drift import DriftSample, drift_samples
 from fleetridge_server.engine.evidence import JudgedReport
-from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects
+from fleetridge_server.evaluation.gpu_history import runs_by_roof
 
 
 def upgrade_effects(

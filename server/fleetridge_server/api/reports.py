@@ -163,9 +163,9 @@ async def post_reports(request: Request, caller: CurrentCaller) -> Response:
         call = Call(body, content_encoding(request), caller, received_at, current_request_id())
         answer = await queue.take(call)
     add_request_stats(answer.stats)
-    if isinstance(answer.told, ProblemError):
-        raise answer.told
-    return Response(answer.told.content, answer.told.status, media_type="application/json")
+    if isinstance(answer.reply, ProblemError):
+        raise answer.reply
+    return Response(answer.reply.content, answer.reply.status, media_type="application/json")
 
 
 @router.get(

@@ -100,7 +100,7 @@ def _device_groups(session: Session) -> set[DeviceGroup]:
 
 def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime | None) -> str:
     from fleetridge_server.db.verdict_tables import StoredEvaluation
-    from fleetridge_server.engine.state import STATES
+    from fleetridge_server.engine.gpu_state import STATES
     from fleetridge_server.verdicts.save import SupersededError
 
     if as_of is not None:

@@ -19,7 +19,7 @@ from fleetridge.quantities import percent
 from fleetridge.report.field_types import UtcTime
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.simulate.fleet import FAULTS, FaultError, Order, order_of
+from fleetridge_server.simulate.faults import FAULTS, FaultError, Order, order_of
 from fleetridge_server.simulate.plan import (
     GPUS_PER_NODE,
     PRODUCTS,

@@ -5,8 +5,6 @@ Pure: text in, cells out. Each line is read by itself, so that a quote which nob
 the rest of the file; no column may hold a line break anyway.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Collection, Sequence

@@ -6,8 +6,6 @@ like only. Its id is made of its content, so that a row counts once however ofte
 without a meaning here are kept in the report under `imported_columns`. Lines are taken apart by `csv_import.lines`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Tables of tokens, sessions and messages to the webhook."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Kinds of columns that SQLite and PostgreSQL hold alike."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from datetime import datetime, timezone

@@ -4,8 +4,6 @@ Connections: one engine for SQLite or PostgreSQL, and transactions that read or 
 A read sees one state of the data however many queries it makes, on both databases, and never waits for a write.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

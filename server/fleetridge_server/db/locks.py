@@ -6,8 +6,6 @@ PostgreSQL database one evaluates (`Leadership`): its advisory lock belongs to a
 another server takes over as soon as its holder is gone.
 """
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager

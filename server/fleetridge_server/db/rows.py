@@ -11,8 +11,6 @@ the columns' own types:
   and again, would take two thirds of the time of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -50,13 +48,10 @@ def _insert_ignoring(dialect: str, table: Table) -> postgresql.Insert | sqlite.I
 def insert_or_replace(session: Session, table: Table) -> postgresql.Insert | sqlite.Insert:
     """Insert that puts the new row in the place of one with the same primary key."""
     key = {column.name for column in table.primary_key.columns}
-    if session.get_bind().dialect.name == "postgresql":
-        statement = postgresql.insert(table)
-        replaced = {column.name: column for column in statement.excluded if column.name not in key}
-        return statement.on_conflict_do_update(index_elements=sorted(key), set_=replaced)
-    into = sqlite.insert(table)
-    replaced = {column.name: column for column in into.excluded if column.name not in key}
-    return into.on_conflict_do_update(index_elements=sorted(key), set_=replaced)
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table)
+    replaced = {column.name: column for column in statement.excluded if column.name not in key}
+    return statement.on_conflict_do_update(index_elements=sorted(key), set_=replaced)
 
 
 def in_chunks(rows: Sequence[_Element], size: int = CHUNK_ROWS) -> Iterator[Sequence[_Element]]:

@@ -6,8 +6,6 @@ other, and all but the first find nothing left to do. Checks say whether a datab
 whether the server's user may use it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

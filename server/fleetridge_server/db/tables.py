@@ -9,8 +9,6 @@ nothing that a row says depends on the order in which reports arrived. A "rank" 
 (`intake.hardware.rank_of`): the one with the greater rank is the newer.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import IntEnum
 from typing import Any
@@ -220,10 +218,8 @@ class Report(Base):
     agent_version: Mapped[str]
     protocol_version: Mapped[int | None]
     method: Mapped[str | None]
-    profile: Mapped[str | None]
     fill: Mapped[str | None]
     torch: Mapped[str | None]
-    runtime: Mapped[str | None]
     driver: Mapped[str | None]
     cublas: Mapped[str | None]
     vbios: Mapped[str | None]
@@ -231,7 +227,6 @@ class Report(Base):
     power_limit_w: Mapped[float | None]
     temperature_c: Mapped[float | None]
     contended: Mapped[bool | None]
-    unstable: Mapped[bool | None]
     rack: Mapped[str | None]
     health: Mapped[dict[str, Any] | None] = mapped_column(JsonDocument)
     token_id: Mapped[int | None] = mapped_column(RowId)
@@ -293,11 +288,7 @@ class Roof(Base):
     kernel: Mapped[str | None]
     value: Mapped[float]
     unit: Mapped[str]
-    ci_low: Mapped[float | None]
-    ci_high: Mapped[float | None]
     converged: Mapped[bool | None]
-    first_block: Mapped[float | None]
-    last_block: Mapped[float | None]
     trend: Mapped[float | None]
     sm_clock_mhz: Mapped[float | None]
     power_w: Mapped[float | None]

@@ -6,8 +6,6 @@ the one at its path and may be written: SQLite goes on with a file that was dele
 there is lost.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from dataclasses import dataclass, field
@@ -67,12 +65,12 @@ class DataFile:
         return found.st_dev, found.st_ino
 
 
-class ToldTroubleError(RuntimeError):
+class DatabaseTroubleError(RuntimeError):
     """The database could not be used by another process of this server; the message is what `trouble` said there."""
 
 
 # What may be raised where the database is asked, all of it.
-DATABASE_TROUBLES = (DBAPIError, PoolTimeoutError, DataFileError, ToldTroubleError)
+DATABASE_TROUBLES = (DBAPIError, PoolTimeoutError, DataFileError, DatabaseTroubleError)
 
 _BUSY = "the database is busy or out of reach; nothing was stored, send the same again after Retry-After seconds"
 _READ_ONLY = (
@@ -102,7 +100,7 @@ _OF_POSTGRES = {"25006": _READ_ONLY, "42501": _FORBIDDEN, "53100": _FULL, "58030
 
 def trouble(error: Exception) -> str | None:
     """Why the database cannot be used just now; None where an error is our own fault and waiting would not mend it."""
-    if isinstance(error, DataFileError | ToldTroubleError):
+    if isinstance(error, DataFileError | DatabaseTroubleError):
         return str(error)
     if isinstance(error, PoolTimeoutError):
         return _BUSY

@@ -6,15 +6,13 @@ never reads. What a gpu did and what was decided of it stands in its row; what i
 gpus in the evaluation, so that a row changes when its gpu reports or its state changes.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from fleetridge_server.db.column_types import JsonDocument, PackedJson, RowId, UtcDateTime
+from fleetridge_server.db.column_types import JsonDocument, PackedJson, RowId
 from fleetridge_server.db.tables import Base
 
 
@@ -209,7 +207,6 @@ class Alert(Base):
     opened_at: Mapped[datetime]
     opened_by: Mapped[int] = mapped_column(RowId)
     last_seen: Mapped[datetime]
-    last_seen_by: Mapped[int] = mapped_column(RowId)
     resolved_at: Mapped[datetime | None]
     resolved_by: Mapped[int | None] = mapped_column(RowId)
 
@@ -218,7 +215,7 @@ class Alert(Base):
 
 class StoredMark(Base):
     """
-    A decision of a person about accusations (`engine.state.Mark`); it is ended, never deleted.
+    A decision of a person about accusations (`engine.gpu_state.Mark`); it is ended, never deleted.
 
     Attributes:
         author: who decided.
@@ -265,6 +262,5 @@ class InventoryEntry(Base):
     gpu: Mapped[str | None]
     device_id: Mapped[int | None] = mapped_column(RowId, ForeignKey("devices.id"))
     expected_gpus: Mapped[int | None]
-    imported_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
     __table_args__ = (UniqueConstraint("cluster", "node", "gpu"), Index(None, "device_id"))

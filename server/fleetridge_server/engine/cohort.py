@@ -6,8 +6,6 @@ simulated gpus, an answer is about), `Reading` and `GpuValue`. What a gpu counts
 what it is held against `engine.limits`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple

@@ -105,21 +105,14 @@ def current_epoch(looks: Sequence[DriftSample]) -> Sequence[DriftSample]:
     return looks[max(0, start) :]
 
 
-def drift(runs: Iterable[DriftSample], floor: float) -> Drift:
+def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
     """
     Drift of one gpu in one roof.
 
     Args:
-        runs: valid ones, oldest first; the newest 200 looks count.
+        looks: of the current epoch, oldest first: the first eight are the baseline, of the rest the newest 192 count.
         floor: smallest scale f of its cohort, as a fraction.
-
-    The baseline stays the first eight looks of the epoch; of the rest the newest 192 count.
     """
-    return drift_of_epoch(current_epoch(drift_samples(runs)), floor)
-
-
-def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
-    """`drift` for those who have the looks of the current epoch already."""
     if len(looks) > rule.MOST_RUNS:
         looks = [*looks[: rule.BASELINE_RUNS], *looks[rule.BASELINE_RUNS - rule.MOST_RUNS :]]
     if len(looks) < rule.BASELINE_RUNS:

@@ -4,8 +4,6 @@ The evaluation of one device: reports in, everything that is said of its gpus ou
 The order of the reports never matters, and nothing is remembered from one evaluation to the next.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +12,7 @@ from datetime import datetime, timedelta
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evidence import JudgedReport
-from fleetridge_server.engine.nodes import (
-    Absence,
-    ExpectedNode,
-    NodeRoster,
-    SlowTogether,
-    absences,
-    slow_nodes,
-    slow_racks,
-)
-from fleetridge_server.engine.notices import Drifts, Notice, cohort_notices, device_notices, own_drifts, upgrade_notices
-from fleetridge_server.engine.state import (
+from fleetridge_server.engine.gpu_state import (
     GpuCase,
     GpuState,
     Mark,
@@ -35,6 +23,16 @@ from fleetridge_server.engine.state import (
     is_retired,
     retirement,
 )
+from fleetridge_server.engine.nodes import (
+    Absence,
+    ExpectedNode,
+    NodeRoster,
+    SlowTogether,
+    absences,
+    slow_nodes,
+    slow_racks,
+)
+from fleetridge_server.engine.notices import Drifts, Notice, cohort_notices, device_notices, own_drifts, upgrade_notices
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member, by_gpu, is_link, members_by_cohort
 from fleetridge_server.engine.verdict import Verdict, device_verdicts

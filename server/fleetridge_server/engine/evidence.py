@@ -6,8 +6,6 @@ share identities: where two nodes report one gpu within the hour, nobody knows w
 neither report says anything of the gpu. A gpu that another node reports later has moved, and keeps its history.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

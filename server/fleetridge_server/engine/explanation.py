@@ -5,8 +5,6 @@ The onset is read from the gpu's runs, all held against today's limits as for th
 neither on when somebody looked nor on any earlier evaluation.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +17,8 @@ from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import Factors, NodeName
+from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.groups import Level, level_name
 from fleetridge_server.engine.nodes import RackName, SlowTogether
 from fleetridge_server.engine.reasons import Peers, own_reasons, peers_of, reasons
@@ -33,14 +33,14 @@ from fleetridge_server.engine.remedies import (
     SharedLoss,
     shared_cause,
 )
-from fleetridge_server.engine.state import ACCUSING
 from fleetridge_server.engine.values import Member, Run, is_link
 from fleetridge_server.engine.verdict import Verdict
 from fleetridge_server.engine.wording import reading_words, value_words
 
 
-class SettingChange(NamedTuple):
-    """A factor that changed between two runs of a gpu, as people write it."""
+@json_dataclass
+class SettingChange:
+    """A setting or version that changed between two runs of a gpu, as people write it."""
 
     factor: str
     before: str
@@ -260,12 +260,12 @@ class _Surroundings:
         accused = [verdict for verdict in own if verdict.is_accused]
         if not accused and not drifted:
             return []
-        told = [
+        explained = [
             *state.accused,
             *(verdict for verdict in own if verdict.cohort.roof in drifted and not verdict.is_accused),
             *(verdict for verdict in accused if is_link(verdict.cohort.roof)),
         ]
-        return [self._explanation(verdict, self._around(verdict, own)) for verdict in told]
+        return [self._explanation(verdict, self._around(verdict, own)) for verdict in explained]
 
     def _explanation(self, verdict: Verdict, around: Circumstances) -> Explanation:
         found = reasons(verdict, self._peers_of(_group_key(verdict)), around)

@@ -6,8 +6,6 @@ as a plain dataclass 0.5 µs. An evaluation of 100,000 gpus makes five million s
 frozen for the type checker alone, which refuses whoever sets a field.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import TypeVar
 

@@ -9,10 +9,8 @@ of n accusations.
   the halves and accuses nobody. Where the whole cohort shows that like gpus lie close together, a slower half that is
   set apart is left out of the level's center: faults make silicon slower, never faster.
 - Two products under one name (`mixed_products_boundary`): half of a cohort cannot be called broken by the other half.
-  Where no known factor separates two heaps of values of like size, each is judged by itself, with one notice.
+  Where no known factor separates two modes of like size, each is judged by itself, with one notice.
 """
-
-from __future__ import annotations
 
 import math
 from collections import defaultdict
@@ -43,8 +41,8 @@ def level_centers(levels: Sequence[Sequence[float]], floor: float) -> list[float
     total = sum(map(len, levels))
     if not apart or sum(len(levels[place]) // 2 for place in apart) > rule.HALF_SLOW_LARGEST_SHARE * total:
         return centers
-    heaps = [heap for place, values in enumerate(levels) for heap in (_halves(values) if place in apart else [values])]
-    scale = _pooled_scale(heaps)
+    parts = [part for place, values in enumerate(levels) for part in (_halves(values) if place in apart else [values])]
+    scale = _pooled_scale(parts)
     for place in apart:
         slower, faster = _halves(levels[place])
         if _distance(slower, faster) >= rule.HALF_SLOW_SCALES * scale:
@@ -72,17 +70,17 @@ def _distance(slower: Sequence[float], faster: Sequence[float]) -> float:
     return 1 - median(slower) / median(faster)
 
 
-def _pooled_scale(heaps: Sequence[Sequence[float]]) -> float:
-    """Relative standard deviation about the heaps' own medians, each of which costs a degree of freedom."""
-    squares = [(value / median(heap) - 1) ** 2 for heap in heaps for value in heap]
-    return math.sqrt(math.fsum(squares) / max(1, len(squares) - len(heaps)))
+def _pooled_scale(parts: Sequence[Sequence[float]]) -> float:
+    """Relative standard deviation about the parts' own medians, each of which costs a degree of freedom."""
+    squares = [(value / median(part) - 1) ** 2 for part in parts for value in part]
+    return math.sqrt(math.fsum(squares) / max(1, len(squares) - len(parts)))
 
 
 def mixed_products_boundary(values: Sequence[float], floor: float) -> float | None:
     """
-    Value between two heaps; None where the values make one.
+    Value between two modes; None where the values have one.
 
-    The heaps are parted at the widest gap that leaves each at least 40 % of the values, and four.
+    The modes are parted at the widest gap that leaves each at least 40 % of the values, and four.
 
     Args:
         values: of one group, above 0.
@@ -110,7 +108,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 # Factor of a split that no recorded factor explains.
-UNEXPLAINED = "population"
+UNEXPLAINED = "product"
 
 # 95 % of a normal distribution, and the standard error of a median in units of that of a mean.
 _Z_95 = 1.96
@@ -139,14 +137,12 @@ class Step:
 
     Attributes:
         levels: with at least four gpus, slowest first.
-        within: the levels of other factors among which the step was found; empty for the whole cohort.
         effect: slowest median over fastest, less 1.
         low, high: 95 % interval of the effect, from the pooled scale and the standard error of medians.
         gpu_ids: of the slowest level.
     """
 
     factor: str
-    within: tuple[Level, ...]
     levels: tuple[LevelFigures, ...]
     effect: float
     low: float
@@ -162,13 +158,13 @@ class Group:
     Attributes:
         levels: that they share; empty where the cohort was not split.
         counted: whose values make the median.
-        guests: members without a vote (uncounted), judged beside the others: of a level too small for a median, or not
+        uncounted: members without a vote, judged beside the others: of a level too small for a median, or not
             measured lately.
     """
 
     levels: tuple[Level, ...]
     counted: tuple[Member, ...]
-    guests: tuple[Member, ...]
+    uncounted: tuple[Member, ...]
 
 
 def grouped(members: Sequence[Member], floor: float) -> tuple[list[Group], list[Step]]:
@@ -176,17 +172,17 @@ def grouped(members: Sequence[Member], floor: float) -> tuple[list[Group], list[
     Groups of a cohort, and the steps between them.
 
     The factor whose levels lie furthest apart, in within-level scales, splits the cohort; its levels are then looked at
-    in the same way. Last, a group whose values fall into two heaps is two products or settings of one name.
+    in the same way. Last, a group whose values have two modes is two products or settings of one name.
 
     Args:
         members: of one cohort.
         floor: smallest scale, as a fraction of the median.
     """
     counted = tuple(member for member in members if member.in_window)
-    guests = tuple(member for member in members if not member.in_window)
+    uncounted = tuple(member for member in members if not member.in_window)
     if not counted:
         return [], []
-    return _split(Group((), counted, guests), Factors._fields, floor)
+    return _split(Group((), counted, uncounted), Factors._fields, floor)
 
 
 def pooled_deviation(groups: Sequence[Sequence[float]], centers: Sequence[float]) -> float:
@@ -208,8 +204,8 @@ def _split(group: Group, factors: Sequence[str], floor: float) -> tuple[list[Gro
     factors = _varied(group.counted, factors)
     found = [candidate for factor in factors if (candidate := _candidate(group, factor, _level_reader(factor), floor))]
     if not found:
-        heaps = _heaps(group, floor)
-        return (heaps.parts, [heaps.step]) if heaps else ([group], [])
+        products = _products(group, floor)
+        return (products.parts, [products.step]) if products else ([group], [])
     best = max(found, key=lambda candidate: candidate.distance)
     rest = [factor for factor in factors if factor != best.step.factor]
     groups: list[Group] = []
@@ -244,7 +240,7 @@ def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], flo
     if len(large) < 2:  # noqa: PLR2004 # a step has two sides
         return None
     small = [member for name, members in by_level.items() if name not in large for member in members]
-    return _between(group, factor, large, [*small, *group.guests], level_of, floor)
+    return _between(group, factor, large, [*small, *group.uncounted], level_of, floor)
 
 
 def _between(  # one step of the search, in which everything matters
@@ -270,37 +266,35 @@ def _between(  # one step of the search, in which everything matters
         return None
     # A gpu of a level without a median is held to the slowest: it must not be accused for a setting of its own.
     slowest = figures[0].level.name
-    guests: dict[str, list[Member]] = defaultdict(list)
+    uncounted: dict[str, list[Member]] = defaultdict(list)
     for member in others:
         name = level_of(member)
-        guests[name if name in large else slowest].append(member)
+        uncounted[name if name in large else slowest].append(member)
     parts = [
-        Group((*group.levels, level.level), large[level.level.name], tuple(guests[level.level.name]))
+        Group((*group.levels, level.level), large[level.level.name], tuple(uncounted[level.level.name]))
         for level in figures
     ]
-    return _Candidate(_step(factor, group.levels, figures, deviation, large[slowest]), parts, distance)
+    return _Candidate(_step(factor, figures, deviation, large[slowest]), parts, distance)
 
 
-def _step(
-    factor: str, within: tuple[Level, ...], figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]
-) -> Step:
+def _step(factor: str, figures: Sequence[LevelFigures], deviation: float, slowest: Sequence[Member]) -> Step:
     low_side, high_side = figures[0], figures[-1]
     effect = low_side.median / high_side.median - 1
     margin = _Z_95 * _MEDIAN_ERROR * deviation * math.sqrt(1 / low_side.n + 1 / high_side.n)
     gpu_ids = tuple(member.gpu_id for member in slowest)
-    return Step(factor, within, tuple(figures), effect, effect - margin, effect + margin, gpu_ids)
+    return Step(factor, tuple(figures), effect, effect - margin, effect + margin, gpu_ids)
 
 
-def _heaps(group: Group, floor: float) -> _Candidate | None:
-    """The two heaps into which a group's values fall; None where they make one."""
+def _products(group: Group, floor: float) -> _Candidate | None:
+    """The two products whose values make up a group; None where it is one."""
     border = mixed_products_boundary([member.value for member in group.counted], floor)
     if border is None:
         return None
 
-    def heap_of(member: Member) -> str:
+    def product_of(member: Member) -> str:
         return "slower" if member.value < border else "faster"
 
-    return _candidate(group, UNEXPLAINED, heap_of, floor)
+    return _candidate(group, UNEXPLAINED, product_of, floor)
 
 
 def _level_reader(factor: str) -> Callable[[Member], str]:

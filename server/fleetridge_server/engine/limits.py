@@ -7,8 +7,6 @@ One gpu beside its peers: every number of a verdict, so that it can be recompute
     limit = the smaller of max(gate, 3.5·scale/median) and 10 %; without the 10 % in a wide cohort
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

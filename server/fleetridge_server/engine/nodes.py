@@ -6,8 +6,6 @@ follow from rosters and the inventory. A synchronous job runs at the pace of its
 gets n·min(r) of the sum of r.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +14,8 @@ from typing import NamedTuple
 
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
+from fleetridge_server.engine.gpu_state import MarkScope
 from fleetridge_server.engine.rule import NODE_FEWEST_GPUS, NODE_GATE_PART, NODE_LARGEST_SHARE, RACK_FEWEST_NODES
-from fleetridge_server.engine.state import MarkScope
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.verdict import Verdict
 

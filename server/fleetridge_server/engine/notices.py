@@ -6,8 +6,6 @@ fleet slower, and where machines wander by some per cent from week to week all o
 where it lost more than its peers did.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +28,7 @@ NoticeKind = Literal[
     "factor_step",
     "mixed_ecc",
     "wide_cohort",
-    "two_populations",
+    "mixed_products",
     "below_published",
     "above_published",
     "fleet_drift",
@@ -96,7 +94,7 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
         known = {size: n for size, n in counts.items() if None not in size}
         if len(known) > 1:
             parts = [f"{n} with {sms} multiprocessors" for (sms, _), n in sorted(known.items(), key=str)]
-            return [Notice("two_populations", f"one name, gpus of different size: {', '.join(parts)}")]
+            return [Notice("mixed_products", f"one name, gpus of different size: {', '.join(parts)}")]
     return []
 
 
@@ -130,10 +128,10 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
     interval = f"{signed_percent(step.effect)} ({signed_percent(step.low)} to {signed_percent(step.high)})"
     if step.factor == UNEXPLAINED:
         text = (
-            f"one name, two populations: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
+            f"one name, two products: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
             f"tells them apart{_except_nodes(step, groups)}; each is judged among its own"
         )
-        kind: NoticeKind = "two_populations"
+        kind: NoticeKind = "mixed_products"
     else:
         text = (
             f"{setting_words(*slow.level)} ({slow.n} gpus{_all_of_nodes(step, groups)}) differs from "

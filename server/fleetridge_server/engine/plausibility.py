@@ -17,8 +17,6 @@ Sources:
         1307. gfx950: published peaks, 256 × 2.4 GHz × 4096 = 2517.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Each reason names the readings that it rests on. A reading that peers share expl
 every gpu is how they work.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reasons by code, what to do about each, and causes that several gpus share."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -252,7 +250,7 @@ def shared_cause(place: PlaceWord, gpus: Sequence[Sequence[Reason]]) -> SharedCa
 
 def facts_words(facts: Sequence[Fact]) -> str:
     """Readings in parentheses, with a blank before them; nothing where there are none."""
-    return f" ({'; '.join(fact_words(*fact[:3]) for fact in facts)})" if facts else ""
+    return f" ({'; '.join(fact_words(fact.reading, fact.own, fact.peers) for fact in facts)})" if facts else ""
 
 
 def _merged(shown: Sequence[Reason]) -> tuple[Fact, ...]:

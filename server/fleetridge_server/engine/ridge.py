@@ -5,8 +5,6 @@ Pure: what an evaluation says in, ridges out. Each gpu has its own ridge, so tha
 of roofs would hide that the gpu with the slowest memory need not be the one with the slowest arithmetic.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,20 +137,15 @@ def gpu_roofs(gpu_id: str, judged: Iterable[Compared], others: Iterable[GpuValue
 
 def listed(roofs: GpuRoofs, only: Filter) -> GpuRoofs:
     """The part of a gpu's roofs that a filter takes; peers and deviations stay what they are."""
-    return GpuRoofs(
-        gpu_id=roofs.gpu_id,
-        ridges=tuple(ridge for ridge in roofs.ridges if only.takes(ridge.pi.own)),
-        bandwidths=tuple(bandwidth for bandwidth in roofs.bandwidths if only.takes(bandwidth.own)),
-        others=tuple(value for value in roofs.others if only.takes(value)),
-    )
+    return _part(roofs, only.takes)
 
 
 def measured_since(roofs: GpuRoofs, since: datetime) -> GpuRoofs:
     """The part of a gpu's roofs whose newest report is not older than a time; numbers stay what they are."""
+    return _part(roofs, lambda value: value.newest is not None and value.newest.ordered_at >= since)
 
-    def is_taken(value: GpuValue) -> bool:
-        return value.newest is not None and value.newest.ordered_at >= since
 
+def _part(roofs: GpuRoofs, is_taken: Callable[[GpuValue], bool]) -> GpuRoofs:
     return GpuRoofs(
         gpu_id=roofs.gpu_id,
         ridges=tuple(ridge for ridge in roofs.ridges if is_taken(ridge.pi.own)),

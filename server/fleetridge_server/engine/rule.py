@@ -74,23 +74,23 @@ HALF_SLOW_SCALES = 8.0
 HALF_SLOW_NEAREST = 0.03
 HALF_SLOW_FLOORS = 3.5
 
-# Between heaps there is a gap, no slope.
+# Between modes there is a gap, no slope.
 HALF_SLOW_GAP = 0.5
 
 # Two of eight. Beyond it, the slower ones are no minority, and nothing shows who is at fault.
 HALF_SLOW_LARGEST_SHARE = 0.25
 
 
-# A smaller heap is a minority that robust medians bear, and may well be faulty.
+# A smaller mode is a minority that robust medians bear, and may well be faulty.
 MIXED_SMALLEST_SHARE = 0.4
 
-# Halves of one normal heap lie 2.2 of their own scales apart, of a uniform one 2.7.
+# Halves of one normal distribution lie 2.2 of their own scales apart, of a uniform one 2.7.
 MIXED_SCALES = 6.0
 
-# Between two heaps there is nothing, or almost; a slow quarter among the "lower" ones leaves no such gap.
+# Between two modes there is nothing, or almost; a slow quarter among the "lower" ones leaves no such gap.
 MIXED_GAP = 0.5
 
-# Heaps nearer than this are of no interest to anybody who looks for slow gpus.
+# Modes nearer than this are of no interest to anybody who looks for slow gpus.
 MIXED_NEAREST = 0.03
 
 

@@ -6,8 +6,6 @@ Scales are robust: up to half of the values may be anything. The tail probabilit
 distribution are written here because a server should not need a numerics library for two functions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

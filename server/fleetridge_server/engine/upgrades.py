@@ -1,17 +1,13 @@
 """
-Upgrades and drift from the past of each gpu, and the groups of a cohort beside one another.
+What upgrades did, from the past of each gpu, and the groups of a cohort beside one another.
 
 - What a change of a factor did: every gpu paired with itself, before and after. The Hodges–Lehmann estimate on log
   ratios with the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and Chicken, Nonparametric Statistical
   Methods, 3.2 and 3.3): the median of all means of two ratios, a ratio with itself included. A gpu that broke on the
   same day moves it little.
-- Drift, roof by roof (`gpu_drifts`). It needs more of the past than a verdict does and changes only with a gpu's own
-  reports, so that a caller may keep the result until the gpu reports again.
 - Groups at the levels of one factor (`grouped_cohorts`). Each holds other gpus, so that a difference is also one
   between their nodes; where gpus met a change themselves, the pairs above say more.
 """
-
-from __future__ import annotations
 
 import math
 from collections import defaultdict
@@ -20,12 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from fleetridge.report import RoofKey
-from fleetridge_server.engine.cohort import Cohort, is_judged
-from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, drift
+from fleetridge_server.engine.cohort import Cohort
+from fleetridge_server.engine.drift import DriftSample
 from fleetridge_server.engine.evidence import Factors, JudgedReport
 from fleetridge_server.engine.groups import Level, level_name
-from fleetridge_server.engine.rule import FEWEST_PEERS, FLOOR_WHEN_UNKNOWN, NEWEST_REPORTS
+from fleetridge_server.engine.rule import FEWEST_PEERS, NEWEST_REPORTS
 from fleetridge_server.engine.statistics import Distribution, distribution, median, scale_floor
 from fleetridge_server.engine.values import members_by_cohort
 
@@ -160,36 +155,12 @@ def _averages_up_to(ordered: Sequence[float], bound: float) -> int:
     return count
 
 
-def runs_by_roof(reports: Sequence[JudgedReport]) -> dict[RoofKey, list[DriftSample]]:
-    """Valid runs of one gpu in every judged roof, oldest first."""
-    found: dict[RoofKey, list[DriftSample]] = defaultdict(list)
-    for report in reversed(reports):
-        if report.is_valid:
-            epoch = Epoch(report.factors, report.conditions)
-            for roof, reading in report.roofs.items():
-                if is_judged(roof) and not reading.implausible:
-                    found[roof].append(DriftSample(report.ordered_at, reading.value, epoch))
-    return found
-
-
 def floors(histories: Mapping[str, Sequence[JudgedReport]], as_of: datetime) -> dict[Cohort, float]:
     """Smallest scale of every cohort, as a fraction."""
     return {
         cohort: scale_floor([run.value for run in member.runs[:NEWEST_REPORTS]] for member in members)
         for cohort, members in members_by_cohort(histories, as_of).items()
     }
-
-
-def gpu_drifts(reports: Sequence[JudgedReport], cohort_floors: Mapping[Cohort, float]) -> dict[RoofKey, Drift]:
-    """
-    Drift of one gpu in each of its judged roofs, from all its reports, newest first; floors are 1 % where none is
-    given.
-    """
-    found: dict[RoofKey, Drift] = {}
-    for roof, runs in runs_by_roof(reports).items():
-        cohort = Cohort(roof, runs[-1].epoch.conditions)
-        found[roof] = drift(runs, cohort_floors.get(cohort, FLOOR_WHEN_UNKNOWN))
-    return found
 
 
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)

@@ -10,8 +10,6 @@ than it is, and faults would hide behind it. Each gpu is paired with itself, and
 change did to the gpus that met it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -128,18 +126,18 @@ class Run(NamedTuple):
     One roof of one valid report.
 
     Attributes:
-        carried: the adjustment for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
+        adjustment: for upgrades since then (`upgrade_adjustments`); 1 where nothing is known to have
             changed.
     """
 
     report: JudgedReport
     reading: RoofReading
-    carried: float = 1.0
+    adjustment: float = 1.0
 
     @property
     def value(self) -> float:
         """What the run counts for today: what was measured, times what upgrades did since."""
-        return self.reading.value * self.carried
+        return self.reading.value * self.adjustment
 
 
 class Member(NamedTuple):
@@ -192,7 +190,7 @@ def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: da
                 found[key] = _cohort_of(cohorts, Cohort(roof, newest.conditions))
             cohort, members = found[key]
             members.append(Member(gpu_id, cohort, tuple(runs), _value(runs), newest.ordered_at >= window_from))
-    return {cohort: _carried(members) for cohort, members in cohorts.items()}
+    return {cohort: _adjusted(members) for cohort, members in cohorts.items()}
 
 
 def _cohort_of(cohorts: dict[Cohort, list[Member]], wanted: Cohort) -> tuple[Cohort, list[Member]]:
@@ -201,18 +199,18 @@ def _cohort_of(cohorts: dict[Cohort, list[Member]], wanted: Cohort) -> tuple[Coh
     return next(cohort for cohort in cohorts if cohort == wanted), members
 
 
-def _carried(members: list[Member]) -> list[Member]:
+def _adjusted(members: list[Member]) -> list[Member]:
     """Members of a cohort, with runs before an upgrade worth what they would be after it."""
     # Most fleets are not being upgraded; these are the gpus for which there is anything to find out.
     changed = [place for place, member in enumerate(members) if _has_other_settings(member)]
     factors = upgrade_adjustments(
         [[PastRun(run.report.factors, run.reading.value) for run in members[place].runs] for place in changed]
     )
-    carried = list(members)
+    adjusted = list(members)
     for place, own in zip(changed, factors, strict=True):
         if own is not None:
-            carried[place] = _with_factors(members[place], own)
-    return carried
+            adjusted[place] = _with_factors(members[place], own)
+    return adjusted
 
 
 def _has_other_settings(member: Member) -> bool:
@@ -221,7 +219,7 @@ def _has_other_settings(member: Member) -> bool:
 
 
 def _with_factors(member: Member, factors: Sequence[float]) -> Member:
-    runs = tuple(run._replace(carried=factor) for run, factor in zip(member.runs, factors, strict=True))
+    runs = tuple(run._replace(adjustment=factor) for run, factor in zip(member.runs, factors, strict=True))
     return member._replace(runs=runs, value=_value(runs))
 
 
@@ -231,7 +229,7 @@ def _value(runs: Sequence[Run]) -> float:
 
 def values_of(runs: Sequence[Run]) -> list[float]:
     """`Run.value` of some runs: a fleet has millions, and to ask each takes twice as long."""
-    return [run.reading.value * run.carried for run in runs]
+    return [run.reading.value * run.adjustment for run in runs]
 
 
 def is_link(roof: RoofKey) -> bool:

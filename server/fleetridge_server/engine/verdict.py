@@ -9,8 +9,6 @@ Verdicts on every gpu × judged roof of one device: probabilities, false-discove
   nor on what was said before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -125,15 +123,15 @@ def _accused(recent: Sequence[Run], limits: Limits, believed_p: float) -> Accusa
     may_be_outlier = limits.n >= rule.FEWEST_FOR_OUTLIER
     if limits.loss(newest.value) >= rule.LOSS_AT_ONCE and newest.reading.converged and limits.is_beyond(newest.value):
         return AccusationLevel.OUTLIER if may_be_outlier else AccusationLevel.SUSPECT
-    witnesses = [run for run in recent if limits.is_beyond(run.value)]
+    beyond = [run for run in recent if limits.is_beyond(run.value)]
     value = middle_of_few([run.value for run in recent])
-    if not witnesses or not limits.is_beyond(value):
+    if not beyond or not limits.is_beyond(value):
         return AccusationLevel.CLEAR
-    if witnesses == [recent[0]] and len(recent) > 1:
+    if beyond == [recent[0]] and len(recent) > 1:
         return AccusationLevel.CLEAR
-    apart = witnesses[0].report.ordered_at - witnesses[-1].report.ordered_at
+    apart = beyond[0].report.ordered_at - beyond[-1].report.ordered_at
     confirmed = (
-        len(witnesses) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and limits.p(value) <= believed_p
+        len(beyond) >= rule.CONFIRMATIONS and apart >= rule.CONFIRMATIONS_APART and limits.p(value) <= believed_p
     )
     return AccusationLevel.OUTLIER if confirmed and may_be_outlier else AccusationLevel.SUSPECT
 
@@ -250,7 +248,7 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
     for cohort in cohorts:
         for judged in cohort.groups:
             limits = judged.limits
-            for members, counted in ((judged.group.counted, True), (judged.group.guests, False)):
+            for members, counted in ((judged.group.counted, True), (judged.group.uncounted, False)):
                 for member in members:
                     yield _Pair(
                         member, limits, limits.p(member.value) if limits.has_verdict else None, counted, judged.earlier

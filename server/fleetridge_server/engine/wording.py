@@ -1,13 +1,12 @@
 """Roofs, readings and facts in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from fleetridge.dtypes import DTYPES
 from fleetridge.judged_kernels import JUDGED_KERNEL, JUDGED_LEVEL
 from fleetridge.quantities import signed_percent, significant
+from fleetridge_server.engine.fast_dataclass import json_dataclass
 
 RateName = Literal["pi", "beta"]
 
@@ -121,15 +120,15 @@ _FACT_UNITS = {
 _WHOLE = frozenset({"W", "MHz", "°C", "ms"})
 
 
-class Fact(NamedTuple):
+@json_dataclass
+class Fact:
     """
     A reading beside that of the peers.
 
     Attributes:
         reading: its name in reports.
-        own, peers: as people write them; peers is "" where there is nothing beside it.
-        own_value, peers_value: as numbers; None where they are words.
-        unit: of the numbers; "" where they have none.
+        own, peers: as people write them; `peers` is empty where there is nothing beside it.
+        own_value, peers_value: as numbers in `unit`; null where they are words.
     """
 
     reading: str

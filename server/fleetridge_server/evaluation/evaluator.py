@@ -8,8 +8,6 @@ The collector of cyclic garbage is held back meanwhile. An evaluation of 100,000
 no cycles; looking at them again and again as they become more would take a quarter of its time.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading
@@ -23,11 +21,11 @@ from datetime import datetime, timedelta, timezone
 from fleetridge_server.db.column_types import packed
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.rows import in_chunks
+from fleetridge_server.engine.gpu_state import GpuState
 from fleetridge_server.engine.rule import RULE_VERSION
-from fleetridge_server.engine.state import GpuState
-from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
 from fleetridge_server.evaluation.judgement import Judgement, judge_device
 from fleetridge_server.evaluation.kept_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
+from fleetridge_server.verdicts.alerts import accused_roofs, alert_causes
 from fleetridge_server.verdicts.fleet_order import packed_column, packed_order
 from fleetridge_server.verdicts.record import VerdictRecord
 from fleetridge_server.verdicts.save import (

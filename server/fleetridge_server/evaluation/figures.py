@@ -4,8 +4,6 @@ Figures of a whole device, worked out once for all answers from what an evaluati
 Pure. They rest on the values that the verdicts rest on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 

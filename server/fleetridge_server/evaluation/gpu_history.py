@@ -10,8 +10,6 @@ taken apart once for all texts that are read together. So these share the object
 engine compares fastest.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,11 +22,11 @@ import orjson
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine import rule
-from fleetridge_server.engine.cohort import Cohort, Conditions
+from fleetridge_server.engine.cohort import Cohort, Conditions, is_judged
 from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_epoch, drift_of_epoch, drift_samples
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects, runs_by_roof
+from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects
 from fleetridge_server.verdicts.fleet_order import EPOCH, microseconds
 
 # Drift is worked out beside both, since the scale of the cohort is known only when all gpus are looked at: the usual
@@ -57,6 +55,18 @@ def gpu_history(reports: Sequence[JudgedReport]) -> GpuHistory:
     drifts = tuple({roof: drift_of_epoch(own, floor) for roof, own in epochs.items()} for floor in DRIFT_FLOORS)
     steps = {roof: step for roof, own in looks.items() if (step := _around_change(own, len(epochs[roof])))}
     return GpuHistory(tuple(_kept(reports)), drifts, steps)
+
+
+def runs_by_roof(reports: Sequence[JudgedReport]) -> dict[RoofKey, list[DriftSample]]:
+    """Valid runs of one gpu in every judged roof, oldest first."""
+    found: dict[RoofKey, list[DriftSample]] = defaultdict(list)
+    for report in reversed(reports):
+        if report.is_valid:
+            epoch = Epoch(report.factors, report.conditions)
+            for roof, reading in report.roofs.items():
+                if is_judged(roof) and not reading.implausible:
+                    found[roof].append(DriftSample(report.ordered_at, reading.value, epoch))
+    return found
 
 
 def fleet_drifts(

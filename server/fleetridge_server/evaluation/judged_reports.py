@@ -6,8 +6,6 @@ back to the beginning of its epoch, the first ones after it, from which drift ta
 once where they do not depend on the gpu: to make one takes as long as to read ten gpus.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

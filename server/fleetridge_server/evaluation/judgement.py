@@ -5,8 +5,6 @@ Nothing is written here. Stored evaluations and answers about a past that nobody
 (`judge_device`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,10 +21,10 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.explanation import Explanation, explanations
+from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.engine.plausibility import published_peak
 from fleetridge_server.engine.rule import RULE_VERSION
-from fleetridge_server.engine.state import Mark
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, floors
 from fleetridge_server.engine.values import Run
 from fleetridge_server.evaluation.figures import evaluated_figures

@@ -5,8 +5,6 @@ A run of the whole fleet reports for a while; judging after each report would co
 evaluation waits until nothing more arrives, though not for ever, and takes at most a fifth of the time.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -105,7 +103,7 @@ class Schedule:
     leadership: Leadership = field(init=False)
     _leads: bool = field(default=False, init=False)
     _let_be: dict[DeviceGroup, datetime] = field(default_factory=dict, init=False)
-    _told_until: datetime | None = field(default=None, init=False)
+    _warned_until: datetime | None = field(default=None, init=False)
     _losses: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -145,28 +143,28 @@ class Schedule:
         with self.evaluator.database.reading() as session:
             notes, last = due_notes(session), last_evaluations(session)
             known = [own for own in notes.keys() | last.keys() if not self._is_let_be(own, now)]
-            foretold = {
+            future_dated = {
                 device_group: at
                 for device_group in known
                 if is_future_dated(at := _latest(notes.get(device_group), last.get(device_group)), now)
             }
-            behind = foretold if foretold and is_behind(session, now) else {}
-        self._tell_of_clock(behind, now)
+            behind = future_dated if future_dated and is_behind(session, now) else {}
+        self._warn_of_clock(behind, now)
         starts = {
-            device_group: now if device_group in foretold else start
+            device_group: now if device_group in future_dated else start
             for device_group in known
             if (start := starts_at(notes.get(device_group), last.get(device_group), self.every)) is not None
         }
         ready = [own for own, start in starts.items() if start <= now and own not in behind]
         return sorted(ready, key=lambda device_group: (starts[device_group], device_group))
 
-    def _tell_of_clock(self, behind: Mapping[DeviceGroup, datetime], now: datetime) -> None:
+    def _warn_of_clock(self, behind: Mapping[DeviceGroup, datetime], now: datetime) -> None:
         """Say once that this clock is behind: evaluations wait, as verdicts do not go back in time."""
         self._let_be |= dict.fromkeys(behind, now + AFTER_FAILURE)
         until = max(behind.values(), default=None)
-        if until is None or until == self._told_until:
+        if until is None or until == self._warned_until:
             return
-        self._told_until = until
+        self._warned_until = until
         _log.warning(
             "evaluations wait until %s, when one was made already: this server's clock is behind those of the nodes; "
             "set it right, and see 'Clocks' in docs/operations.md",

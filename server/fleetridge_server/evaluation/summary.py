@@ -1,7 +1,5 @@
 """What is kept of an evaluation beside its verdicts: cohorts, notices, slow places, stragglers."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -12,13 +10,13 @@ from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import Explanation, Onset, place_onset, shared_causes
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
-from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, WithoutWorst, straggler_cost
+from fleetridge_server.engine.nodes import Absence, RackName, SlowTogether, straggler_cost
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import REMEDIES, SharedCause
 from fleetridge_server.engine.rule import RULE_VERSION
-from fleetridge_server.engine.state import STATES
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member, is_link
 from fleetridge_server.engine.verdict import Verdict
@@ -30,10 +28,9 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     SlowPlace,
     StragglerShown,
     UpgradeShown,
-    WithoutWorstShown,
 )
-from fleetridge_server.verdicts.roof_shapes import RoofName, shape_of
-from fleetridge_server.verdicts.sentence import band, facts_shown, level_names, roof_name, unit_of
+from fleetridge_server.verdicts.roof_shapes import RoofName
+from fleetridge_server.verdicts.sentence import band, level_names, roof_name, unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown
 
 # A job of one gpu waits for nobody.
@@ -70,15 +67,19 @@ def straggler(job: Job) -> StragglerShown:
     """Cost of one job's slowest gpu."""
     cost = straggler_cost([worker.value for worker in job.workers])
     slowest = min(job.workers, key=lambda worker: (worker.value, worker.gpu_id))
-    return shape_of(
-        StragglerShown,
-        job,
+    return StragglerShown(
+        scope=job.scope,
+        cluster=job.cluster,
+        name=job.name,
+        roof=job.roof,
+        unit=job.unit,
+        conditions=job.conditions,
         n=cost.n,
         slowest=cost.slowest,
         slowest_gpu_id=slowest.gpu_id,
         loss=cost.loss,
-        without=tuple(_without(option) for option in cost.without),
-        best=None if cost.best is None else _without(cost.best),
+        without=cost.without,
+        best=cost.best,
     )
 
 
@@ -93,10 +94,6 @@ def costliest(jobs: Iterable[Job], most: int) -> list[StragglerShown]:
                 worst[place] = loss, job
     ordered = sorted(worst.values(), key=lambda own: (-own[0], own[1].cluster or "", own[1].name or ""))
     return [straggler(job) for _, job in ordered[:most]]
-
-
-def _without(option: WithoutWorst) -> WithoutWorstShown:
-    return WithoutWorstShown(option.left_out, option.rate, option.gain)
 
 
 # A place or a notice may be about half of a fleet; so many names do to look one up, and the count says the rest.
@@ -133,7 +130,7 @@ def _slow_place(
         slow_since_is_bound=since is not None and since.is_bound,
         cause=None if cause is None else cause.code,
         cause_text=None if cause is None else cause.text,
-        facts=() if cause is None else facts_shown(cause.facts),
+        facts=() if cause is None else cause.facts,
         next_step=_next_step(slow) if cause is None else cause.next_step,
     )
 

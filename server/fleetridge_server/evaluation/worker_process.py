@@ -5,25 +5,21 @@ It ends at once when that is gone, also in the midst of an evaluation: what it h
 somebody else may be about to evaluate the same device.
 """
 
-from __future__ import annotations
-
-import gc
 import os
 import queue
-import sys
 import threading
 import time
 import traceback
-from contextlib import closing, suppress
+from contextlib import suppress
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fleetridge_server.background import stand_back
-from fleetridge_server.db.database import open_database
-from fleetridge_server.db.troubles import ToldTroubleError, trouble
+from fleetridge_server.background import be_child
+from fleetridge_server.db.database import Database
+from fleetridge_server.db.troubles import DatabaseTroubleError, trouble
 from fleetridge_server.evaluation.evaluator import Evaluator
-from fleetridge_server.evaluation.process import EvaluationError, Reply, Start
-from fleetridge_server.telemetry.logs import logs_to
+from fleetridge_server.evaluation.process import EvaluationError, Reply
 from fleetridge_server.verdicts.save import SupersededError
 from fleetridge_server.verdicts.series import DeviceGroup
 
@@ -39,27 +35,21 @@ _LARGE_KIB = 256 * 1024
 
 def main() -> None:
     """Evaluate what is asked for."""
-    stand_back()
-    gc.freeze()  # nobody has to look again at the modules
-    connection = Connection(sys.stdin.fileno())
-    with suppress(EOFError, ConnectionError):
-        start: Start = connection.recv()
-        with logs_to(sys.stderr, log_format="json" if start.is_logged_as_json else "text", environ=os.environ):
-            _work(connection, start)
+    be_child(_work)
 
 
-def _work(connection: Connection, start: Start) -> None:
-    asked: queue.SimpleQueue[DeviceGroup] = queue.SimpleQueue()
+def _work(connection: Connection, database: Database) -> None:
+    asked: queue.SimpleQueue[tuple[DeviceGroup, timedelta | None]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, asked), daemon=True).start()
-    with closing(open_database(start.database_url, data_file=start.data_file)) as database, suppress(queue.Empty):
-        evaluator = Evaluator(database, start.measured_every)
+    with suppress(queue.Empty):
         is_first = True
         while is_first or not _is_large():
-            connection.send(_reply(evaluator, asked.get(timeout=_IDLE_S)))
+            device_group, measured_every = asked.get(timeout=_IDLE_S)
+            connection.send(_reply(Evaluator(database, measured_every), device_group))
             is_first = False
 
 
-def _listen(connection: Connection, asked: queue.SimpleQueue[DeviceGroup]) -> None:
+def _listen(connection: Connection, asked: queue.SimpleQueue[tuple[DeviceGroup, timedelta | None]]) -> None:
     """Take what is asked for, and end the process once nobody is there who asks."""
     try:
         while True:
@@ -74,10 +64,10 @@ def _reply(evaluator: Evaluator, device_group: DeviceGroup) -> Reply:
         evaluator.evaluate_now(device_group)
     except SupersededError as error:
         return error
-    except Exception as error:  # noqa: BLE001 # told to whoever asked, whatever it is
-        told = trouble(error)
-        if told is not None:
-            return ToldTroubleError(told)
+    except Exception as error:  # noqa: BLE001 # sent to whoever asked, whatever it is
+        problem = trouble(error)
+        if problem is not None:
+            return DatabaseTroubleError(problem)
         return EvaluationError(f"in the process that evaluates:\n{traceback.format_exc()}")
     return time.perf_counter() - began_s
 

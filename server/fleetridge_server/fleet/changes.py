@@ -1,7 +1,5 @@
 """How much of the fleet was measured, and what changed since."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Device, Gpu, Node, Report, is_trusted, is_undisputed
 from fleetridge_server.db.verdict_tables import Alert, VerdictChange
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.verdicts.stored import EvaluationRef
 

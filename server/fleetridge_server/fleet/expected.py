@@ -4,8 +4,6 @@ Expected hardware: the inventory that people import, and the rosters that nodes 
 By the inventory what never reported is missed, too. Each import replaces what was expected of its cluster.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +61,6 @@ def replace_inventory(session: Session, cluster: str, entries: Sequence[Expected
             "gpu": entry.gpu,
             "device_id": device_id,
             "expected_gpus": entry.expected_gpus,
-            "imported_at": at,
         }
         for entry in entries
         for device_id in [None if entry.device is None else devices[entry.device]]

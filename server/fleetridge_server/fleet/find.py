@@ -1,7 +1,5 @@
 """Devices and gpus by name, and what there is to choose from."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -14,7 +14,18 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, bindparam, case, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    SQLColumnExpression,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from fleetridge_server.db.rows import in_chunks
@@ -56,9 +67,6 @@ class GpuLocation:
 
 
 _GPU_ROWS = "gpu_rows"
-_OF_GPU: list[InstrumentedAttribute[Any]] = [
-    Gpu.id, Gpu.identity, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile, Gpu.partition, Gpu.is_due,
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,7 @@ def device_counts(
         if now is not None:
             return now
     chosen = [] if device_ids is None else [_device(span, by_verdict=by_verdict).in_(device_ids)]
-    located = _located(span, where, *chosen, by_verdict=by_verdict).subquery()
+    located = _located(span, where, *chosen, by_verdict=by_verdict).add_columns(Node.id.label("node_id")).subquery()
     query = (
         select(
             Device, func.count(), func.count(located.c.node_id.distinct()), func.max(located.c.ordered_at)
@@ -217,9 +225,8 @@ def locations_of_gpus(
 @cache
 def _now() -> Select[Any]:
     """Query that is put together once: that takes as long as running it."""
-    columns: list[Any] = [*_OF_GPU, Gpu.device_id, Gpu.cluster, Node.name.label("node"), *_of_report(Report)]
     return (
-        select(*columns)
+        select(*_columns(Gpu.device_id, Gpu.cluster, Report))
         .select_from(Gpu)
         .outerjoin(Report, and_(Report.id == Gpu.last_report_id, Report.ordered_at.is_not(None)))
         .outerjoin(Node, Node.id == Gpu.node_id)
@@ -261,30 +268,14 @@ def is_possible(where: Where) -> bool:
     return all(is_storable(text) for text in (where.cluster, where.node) if text is not None)
 
 
-def _of_report(report: type[Report]) -> list[InstrumentedAttribute[Any]]:
-    return [report.ordered_at, report.received_at, report.outcome, report.reason]
+def _columns(device_id: SQLColumnExpression[int], cluster: SQLColumnExpression[str], report: type[Report]) -> list[Any]:
+    """What a `GpuLocation` is made of, in the order of its fields; the node that a query joins is the gpu's."""
+    gpu = (Gpu.id, Gpu.identity, device_id, cluster, Node.name, Gpu.gpu_index, Gpu.pci_bus_id, Gpu.mig_profile)
+    return [*gpu, Gpu.partition, report.ordered_at, report.received_at, report.outcome, report.reason, Gpu.is_due]
 
 
 def _read(rows: Iterable[Any]) -> list[GpuLocation]:
-    return [
-        GpuLocation(
-            row=row.id,
-            gpu_id=row.identity,
-            device_id=row.device_id,
-            cluster=row.cluster,
-            node=row.node,
-            index=row.gpu_index,
-            pci_bus_id=row.pci_bus_id,
-            mig_profile=row.mig_profile,
-            partition=row.partition,
-            ordered_at=row.ordered_at,
-            received_at=row.received_at,
-            outcome=row.outcome,
-            reason=row.reason,
-            is_due=row.is_due,
-        )
-        for row in rows
-    ]
+    return [GpuLocation(*row) for row in rows]
 
 
 def _located(
@@ -298,14 +289,7 @@ def _located(
     wanted += [] if where.node is None else [Node.name == where.node]
     newest = case((_is_as_in_its_row(span), Gpu.last_report_id), else_=_of_report_then(span, "id"))
     return (
-        select(
-            *_OF_GPU,
-            _device(span, by_verdict=by_verdict).label("device_id"),
-            cluster.label("cluster"),
-            Node.id.label("node_id"),
-            Node.name.label("node"),
-            *_of_report(latest),
-        )
+        select(*_columns(_device(span, by_verdict=by_verdict).label("device_id"), cluster.label("cluster"), latest))
         .select_from(Gpu)
         .outerjoin(latest, and_(latest.id == newest, latest.ordered_at.is_not(None)))
         .outerjoin(Node, Node.id == case((is_timeless, Gpu.node_id), else_=latest.node_id))

@@ -4,8 +4,6 @@ Marks: what people decided about accusations. They are ended, never deleted, so 
 A mark changes nothing by itself; the next evaluation respects it, and making or ending one makes its devices due.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -16,7 +14,7 @@ from fleetridge_server.db.tables import Gpu, Node
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import Mark, MarkKind
+from fleetridge_server.engine.gpu_state import Mark, MarkKind
 from fleetridge_server.verdicts.series import DeviceGroup, note_due
 
 

@@ -5,8 +5,6 @@ A gpu that changed device stays with the one that it was judged of until it is j
 out of lists and counts at once; figures of groups are those of the evaluation, with it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from sqlalchemy import select
@@ -14,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import SIMULATED, Span
-from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.fleet.locations import Where, gpu_rows_there
 from fleetridge_server.verdicts.fleet_order import FleetOrder
 from fleetridge_server.verdicts.stored import EvaluationRef, order_of

@@ -5,12 +5,11 @@ Verdicts are those of now. A gpu that the inventory names and nobody ever saw ha
 expected on.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, or_, select
@@ -21,7 +20,7 @@ from fleetridge_server.db.tables import Device, Gpu, Node, Report
 from fleetridge_server.db.verdict_tables import CurrentVerdict, InventoryEntry
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import MarkScope, covering, is_retired
+from fleetridge_server.engine.gpu_state import MarkScope, covering, is_retired
 from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import locations_of_gpus
 from fleetridge_server.fleet.marks import marks_by_engine
@@ -117,21 +116,13 @@ def nodes_with_gpus_in(
             unseen.discard(own.gpu_id)
             if own.node is not None:
                 gpu = GpuVerdictRow(own.gpu_id, device, own.index, is_known=True, said=summaries[own.gpu_id])
-                _put(nodes, NodeName(own.cluster, own.node), gpu)
+                name = NodeName(own.cluster, own.node)
+                nodes.setdefault(name, FleetNode(name, None)).gpus.append(gpu)
     for chunk in in_chunks(sorted(unseen)):
-        for name, gpu in _gpus_expected(session, _entries_of(session, chunk)):
-            _put(nodes, name, gpu)
+        entries = session.scalars(select(InventoryEntry).where(InventoryEntry.gpu.in_(chunk)))
+        for name, gpu in _gpus_expected(session, entries):
+            nodes.setdefault(name, FleetNode(name, None)).gpus.append(gpu)
     return list(nodes.values())
-
-
-def _put(nodes: dict[NodeName, FleetNode], name: NodeName, gpu: GpuVerdictRow) -> None:
-    if name not in nodes:
-        nodes[name] = FleetNode(name, None)
-    nodes[name].gpus.append(gpu)
-
-
-def _entries_of(session: Session, gpu_ids: Collection[str]) -> list[InventoryEntry]:
-    return list(session.scalars(select(InventoryEntry).where(InventoryEntry.gpu.in_(gpu_ids))))
 
 
 def _in_cluster(column: Any, cluster: str | None) -> ColumnElement[bool]:  # noqa: ANN401 # a column of either table
@@ -303,7 +294,7 @@ def node_record(session: Session, name: NodeName, as_of: datetime) -> NodeRecord
     row = session.scalars(own).one_or_none()
     gpus = () if row is None else tuple(_gpus(session, row))
     evaluations = current_evaluations(session, simulated=simulated)
-    verdicts = _verdicts(session, evaluations, {own.gpu.identity for own in gpus} | _expected_gpus(session, name))
+    gpu_ids = {own.gpu.identity for own in gpus} | _expected_gpus(session, name)
     used = {own.gpu.device_id for own in gpus}
     return NodeRecord(
         name=name,
@@ -311,7 +302,7 @@ def node_record(session: Session, name: NodeName, as_of: datetime) -> NodeRecord
         gpus=gpus,
         reports=() if row is None else tuple(reports_of_node(session, row.id, as_of=as_of, limit=_NODE_REPORTS)),
         reported=frozenset(known_identities(session, _listed(row), simulated=simulated)),
-        verdicts=verdicts,
+        verdicts=dict(chain.from_iterable(verdicts_of(session, ref, gpu_ids).items() for ref in evaluations)),
         retired=_retired(session, name, row, gpus, as_of),
         evaluated_as_of=min((own.as_of for own in evaluations if own.device_id in used), default=None),
     )
@@ -325,15 +316,6 @@ def _gpus(session: Session, node: Node) -> Iterable[GpuOnNode]:
         .where(Gpu.node_id == node.id, ~Gpu.quarantined)
     )
     return (GpuOnNode(gpu, device, latest) for gpu, device, latest in session.execute(query))
-
-
-def _verdicts(
-    session: Session, evaluations: Iterable[EvaluationRef], gpu_ids: Collection[str]
-) -> dict[str, DatedVerdict]:
-    found: dict[str, DatedVerdict] = {}
-    for ref in evaluations:
-        found |= verdicts_of(session, ref, gpu_ids)
-    return found
 
 
 def _expected_gpus(session: Session, name: NodeName) -> set[str]:

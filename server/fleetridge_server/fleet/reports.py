@@ -1,7 +1,5 @@
 """Reports of one gpu or node: newest, and series of roofs and settings."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device, Gpu
-from fleetridge_server.engine.state import STATES
+from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.fleet.find import device_named, device_names, gpu_named
 from fleetridge_server.problems import Problem, ProblemError
 from fleetridge_server.verdicts.roof_shapes import Answer, DeviceName

@@ -9,8 +9,6 @@ says now (`sent_at`) against this server's clock on arrival is its error, so tha
 and nothing that has arrived was measured in the future.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -99,6 +97,7 @@ class Accepted:
         ordering: its place in time.
         gpu_id: identity of its gpu; None where the report is about the node.
         device_name: canonical name of that gpu's device.
+        token_id: row of the token that it was posted with; None without one.
     """
 
     sent_id: str
@@ -110,6 +109,7 @@ class Accepted:
     ordering: Ordering
     gpu_id: str | None
     device_name: str | None
+    token_id: int | None = None
 
 
 Item = Accepted | Rejected
@@ -137,7 +137,7 @@ def envelope_of(value: dict[str, Json]) -> Envelope[Any]:
         raise EnvelopeError(_path_of(fault["loc"]), f"{problem_of(fault)}; {_ENVELOPE_REMEDY}") from error
 
 
-def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> Item:
+def examined(item: Json, *, sent_at: datetime | None, received_at: datetime, token_id: int | None = None) -> Item:
     """Make a report of one item, or say why it is none."""
     sent_id = _sent_id(item)
     try:
@@ -159,6 +159,7 @@ def examined(item: Json, *, sent_at: datetime | None, received_at: datetime) -> 
         ordering=ordering(report.measured_to, sent_at=sent_at, received_at=received_at),
         gpu_id=gpu_id,
         device_name=device_name,
+        token_id=token_id,
     )
 
 

@@ -9,8 +9,6 @@ A report in quarantine says nothing: what it names gets a row, so that it can be
 else is known is not shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from datetime import datetime
 from itertools import count

@@ -9,10 +9,8 @@ Rows of gpus and nodes are rebuilt from the reports that count. What a row says 
 counts, also where that report's document is gone; beside it the newest reports are taken again as if they arrived now.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -54,26 +52,6 @@ _MOST_FOR_A_ROSTER = 64
 _ID_CHARACTERS = 36
 _ROSTER = ("roster", "roster_seen", "roster_report_id", "roster_rank")
 _LAST = ("last_seen", "last_report_id", "last_rank")
-
-
-def lock_nodes(session: Session, node_rows: Collection[int]) -> list[Row]:
-    """Lock the rows of some nodes, before any gpu's, as those do who store reports."""
-    return locked_rows(session, _NODES, Node.id.in_(node_rows))
-
-
-def lock_gpus(session: Session, gpu_rows: Collection[int]) -> list[Row]:
-    """Lock the rows of some gpus."""
-    return locked_rows(session, _GPUS, Gpu.id.in_(gpu_rows))
-
-
-def rebuild_nodes(session: Session, rows: Iterable[Row]) -> None:
-    """Write anew what is known of some nodes, whose rows the caller has locked."""
-    update_rows(session, _NODES, [_renewed_node(session, row) for row in rows])
-
-
-def rebuild_gpus(session: Session, rows: Iterable[Row]) -> None:
-    """Write anew what is known of some gpus, whose rows the caller has locked; all become due."""
-    update_rows(session, _GPUS, [_renewed_gpu(session, row) | {"is_due": True} for row in rows])
 
 
 def _renewed_node(session: Session, row: Row) -> Row:
@@ -253,13 +231,16 @@ def _belongs_in_quarantine(token: StoredToken, report: type[Report]) -> ColumnEl
 def _moved(session: Session, token: StoredToken, reports: Select[Any], gpu_rows: list[int], at: datetime) -> int:
     """Move some reports, and bring all that rests on them up to date; how many they are."""
     node_rows = _nodes_of(session, reports)
-    nodes, gpus = lock_nodes(session, node_rows), lock_gpus(session, gpu_rows)
+    # Nodes before any gpu, as those lock them who store reports.
+    nodes, gpus = (
+        locked_rows(session, table, table.c.id.in_(rows)) for table, rows in ((_NODES, node_rows), (_GPUS, gpu_rows))
+    )
     before = device_groups_of(session, gpu_rows, node_rows)
     belongs = _belongs_in_quarantine(token, Report)
     moving = update(_REPORTS).where(_REPORTS.c.id.in_(reports)).values(quarantined=belongs, conflict_from=None)
     moved = cast("CursorResult[Any]", session.execute(moving)).rowcount
-    rebuild_nodes(session, nodes)
-    rebuild_gpus(session, gpus)
+    update_rows(session, _NODES, [_renewed_node(session, row) for row in nodes])
+    update_rows(session, _GPUS, [_renewed_gpu(session, row) | {"is_due": True} for row in gpus])
     rebuild_conflicts(session, gpu_rows)
     refresh_measured_at(session, gpu_rows)
     note_due(session, before | device_groups_of(session, gpu_rows, node_rows), at)

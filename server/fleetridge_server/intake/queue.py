@@ -1,7 +1,5 @@
 """The queue of calls that bring reports, and the workers that take them, processes or threads."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import AsyncIterator, Sequence
@@ -15,12 +13,11 @@ from anyio import CancelScope, CapacityLimiter, Event, WouldBlock
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from fleetridge.module_command import module_command
-from fleetridge_server.background import ChildProcess, start_child
+from fleetridge_server.background import Child
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import DataFile
 from fleetridge_server.intake.take import Call, CallOutcome, take
 from fleetridge_server.problems import ProblemError, unavailable, unexpected
-from fleetridge_server.telemetry.logs import is_logged_as_json
 from fleetridge_server.telemetry.metrics import RequestStats
 
 _PROGRAM = module_command("fleetridge_server.intake.worker_process")
@@ -30,15 +27,6 @@ _PROGRAM = module_command("fleetridge_server.intake.worker_process")
 _ANSWER_TIMEOUT_S = 60
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a worker's process has to know first."""
-
-    database_url: str
-    data_file: DataFile | None
-    is_logged_as_json: bool
 
 
 class Worker(Protocol):
@@ -80,20 +68,16 @@ class WorkerProcess:
     """Has reports taken in by a process of its own, started by the first call and replaced when it is lost."""
 
     def __init__(self, database_url: str, data_file: DataFile | None) -> None:
-        self._start = Start(database_url, data_file, is_logged_as_json())
-        self._running: ChildProcess | None = None
-
-    @property
-    def pid(self) -> int | None:
-        """Its number, where it runs."""
-        return None if self._running is None else self._running.process.pid
+        self.child = Child(database_url, data_file)
 
     def take(self, calls: Sequence[Call]) -> list[CallOutcome]:
         """Answer to each call, in their order; where the process is lost meanwhile, that they are to come again."""
         try:
-            running = self._ready()
-            running.connection.send(list(calls))
-            answers = _answers_from(running.connection)
+            if self.child.process is not None and self.child.process.poll() is not None:
+                _log.warning("a process that takes in reports is gone: %s", self._let_go(None))
+            connection = self.child.connection(_PROGRAM)
+            connection.send(list(calls))
+            answers = _answers_from(connection)
         except (EOFError, OSError) as error:
             _log.error("the process that took in %d calls is lost: %s", len(calls), self._let_go(error))
             return [CallOutcome(_lost(), RequestStats())] * len(calls)
@@ -101,21 +85,11 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the process, once it has done what it has in hand."""
-        if self._running is not None:
-            self._running.end()
-            self._running = None
-
-    def _ready(self) -> ChildProcess:
-        if self._running is not None and self._running.process.poll() is not None:
-            _log.warning("a process that takes in reports is gone: %s", self._let_go(None))
-        if self._running is None:
-            self._running = start_child(_PROGRAM, self._start)
-        return self._running
+        self.child.end()
 
     def _let_go(self, error: Exception | None) -> str:
         """End the process, if it has not ended by itself; how it did, in words."""
-        code = None if self._running is None else self._running.end()
-        self._running = None
+        code = self.child.end()
         return (
             f"it could not be started ({error})" if code is None else f"it ended with {code}; the next call starts it"
         )

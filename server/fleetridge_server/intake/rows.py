@@ -5,8 +5,6 @@ Each roof gets the readings of the phase in which it was timed (an agent names i
 `reference bfloat16`, `sustained bfloat16`, `stream read`, `link h2d`), and whether it can be right at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,13 +79,11 @@ def _phase_names(roof: Roof) -> Iterable[str]:
 
 _OF_REPORT = ("outcome", "reason", "detail", "measured_from", "measured_to")
 _OF_GPU = ("memory_bytes", "sm_count", "mig_profile", "partition")
-_OF_SWEEP = ("profile", "fill")
-_OF_ENVIRONMENT = ("torch", "runtime", "driver", "cublas", "vbios", "ecc_enabled", "power_limit_w")
-_OF_EVIDENCE = ("contended", "unstable")
+_OF_ENVIRONMENT = ("torch", "driver", "cublas", "vbios", "ecc_enabled", "power_limit_w")
 _OF_PHASE = ("memory_clock_mhz", "temperature_c")
 _OF_ROOF = (
-    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "ci_low", "ci_high",
-    "converged", "first_block", "last_block", "trend", "sm_clock_mhz", "power_w",
+    "kind", "out_dtype", "fast_accumulation", "regime", "level", "kernel", "value", "unit", "converged",
+    "trend", "sm_clock_mhz", "power_w",
 )  # fmt: skip
 
 
@@ -109,14 +105,14 @@ def report_row(item: Accepted) -> Row:
         "agent_version": report.agent.version,
         "protocol_version": report.agent.protocol_version,
         "method": report.agent.method,
+        "fill": None if report.sweep is None else report.sweep.fill,
         "temperature_c": max(temperatures, default=None),
+        "contended": report.evidence.contended,
         "rack": report.node.labels.get(RACK_LABEL),
         "health": health_fields(report),
         **_fields(report, _OF_REPORT),
         **_fields(gpu, _OF_GPU),
-        **_fields(report.sweep, _OF_SWEEP),
         **_fields(report.environment, _OF_ENVIRONMENT),
-        **_fields(report.evidence, _OF_EVIDENCE),
     }
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, TypeVar, cast
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Table, bindparam, select, update
@@ -46,26 +46,20 @@ from fleetridge_server.verdicts.series import device_groups_of, note_due
 _REPORTS = cast("Table", Report.__table__)
 
 
-@dataclass(frozen=True, slots=True)
-class TimedReport:
-    """A new report of a gpu: the gpu's row and the report's ordering time."""
-
-    gpu_row: int
-    ordered_at: datetime
-
-
-def note_conflicts(session: Session, seen: Iterable[TimedReport]) -> set[int]:
+def note_conflicts(session: Session, seen: Iterable[tuple[int, datetime]]) -> set[int]:
     """
     Note what new reports conflict with; the caller has locked the gpus and stored the reports.
 
-    Only gpus of `several_nodes` need be asked about.
+    Args:
+        session: to write in.
+        seen: row of the gpu and ordering time of each; only gpus of `several_nodes` need be asked about.
 
     Returns:
         Rows of the gpus of which some report conflicts that did not before.
     """
     times: dict[int, list[datetime]] = defaultdict(list)
-    for own in seen:
-        times[own.gpu_row].append(own.ordered_at)
+    for gpu_row, ordered_at in seen:
+        times[gpu_row].append(ordered_at)
     changed = set()
     for gpu_row in sorted(times):
         first, last = min(times[gpu_row]) - MOVING_TAKES, max(times[gpu_row]) + MOVING_TAKES
@@ -151,21 +145,13 @@ class LostRaceError(RuntimeError):
     """Another transaction stored one of the reports meanwhile; nothing of this one may stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostedCall:
-    """Reports of one call, and the row of the token that it came with."""
-
-    accepted: Sequence[Accepted]
-    token_id: int | None = None
-
-
-def write_reports(database: Database, accepted: Sequence[Accepted], *, token_id: int | None = None) -> list[Stored]:
+def write_reports(database: Database, accepted: Sequence[Accepted]) -> list[Stored]:
     """Store what is new of the reports of one call, as `write_calls` does."""
-    [outcomes] = write_calls(database, [PostedCall(accepted, token_id)])
+    [outcomes] = write_calls(database, [accepted])
     return outcomes
 
 
-def write_calls(database: Database, calls: Sequence[PostedCall]) -> list[list[Stored]]:
+def write_calls(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
     """
     Store what is new of the reports of some calls, in one transaction.
 
@@ -183,44 +169,39 @@ def write_calls(database: Database, calls: Sequence[PostedCall]) -> list[list[St
         return store_calls(session, calls)
 
 
-def store_calls(session: Session, calls: Sequence[PostedCall]) -> list[list[Stored]]:
+def store_calls(session: Session, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
     """
     Store what is new of the reports of some calls within a transaction of the caller's.
 
     Raises:
         LostRaceError: see there; the caller has to roll back.
     """
-    known = _stored_hashes(session, [item.report.report_id for call in calls for item in call.accepted])
-    new: list[_New] = []
+    known = _stored_hashes(session, [item.report.report_id for call in calls for item in call])
+    new: list[Accepted] = []
 
-    def outcome(item: Accepted, token_id: int | None) -> Stored:
+    def outcome(item: Accepted) -> Stored:
         report_id = item.report.report_id
         if report_id not in known:
             known[report_id] = item.sha256
-            new.append(_New(item, token_id))
+            new.append(item)
             return "created"
         return "duplicate" if known[report_id] == item.sha256 else "conflict"
 
-    outcomes = [[outcome(item, call.token_id) for item in call.accepted] for call in calls]
+    outcomes = [list(map(outcome, call)) for call in calls]
     if new:
-        _insert(session, sorted(new, key=lambda own: own.item.report.report_id))
+        _insert(session, sorted(new, key=lambda item: item.report.report_id))
     return outcomes
 
 
-class _New(NamedTuple):
-    item: Accepted
-    token_id: int | None
-
-
 @contextmanager
-def _transaction(database: Database, calls: Sequence[PostedCall]) -> Iterator[Session]:
+def _transaction(database: Database, calls: Sequence[Sequence[Accepted]]) -> Iterator[Session]:
     try:
         with database.writing() as session:
             yield session
     except IntegrityError as error:
         if not lacks_month(error):
             raise
-        make_months(database.engine, {month_of(item.received_at) for call in calls for item in call.accepted})
+        make_months(database.engine, {month_of(item.received_at) for call in calls for item in call})
         raise LostRaceError("the month was just begun; send them again") from error
     except OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == _DEADLOCK:
@@ -238,9 +219,8 @@ def _known_hashes() -> Select[UUID, bytes]:
     return select(_REPORTS.c.id, _REPORTS.c.content_sha256).where(_REPORTS.c.id.in_(bindparam(_IDS, expanding=True)))
 
 
-def _insert(session: Session, posted: Sequence[_New]) -> None:
-    quarantined = _in_quarantine(session, posted)
-    new = [own.item for own in posted]
+def _insert(session: Session, new: Sequence[Accepted]) -> None:
+    quarantined = _in_quarantine(session, new)
     nodes = upsert_nodes(session, new, quarantined=quarantined)
     devices = upsert_devices(session, (item.device_name for item in new if item.device_name is not None))
     upsert_device_names(
@@ -254,10 +234,10 @@ def _insert(session: Session, posted: Sequence[_New]) -> None:
             "node_id": _found(nodes, node_key(item)),
             "gpu_id": _found(gpus, gpu_key(item)),
             "device_id": None if item.device_name is None else devices[item.device_name],
-            "token_id": token_id,
+            "token_id": item.token_id,
             "quarantined": item.report.report_id in quarantined,
         }
-        for item, token_id in posted
+        for item in new
     ]
     if insert_rows(session, _REPORTS, rows, ignoring=True) < len(new):
         raise LostRaceError("other calls stored the same reports; send them again")
@@ -268,14 +248,12 @@ def _insert(session: Session, posted: Sequence[_New]) -> None:
         _count(session, counted, gpus=gpus.values(), nodes=nodes.values())
 
 
-def _in_quarantine(session: Session, posted: Sequence[_New]) -> frozenset[UUID]:
+def _in_quarantine(session: Session, new: Iterable[Accepted]) -> frozenset[UUID]:
     """Ids of the reports that count for nothing, since their token is in quarantine."""
-    ids = sorted({own.token_id for own in posted if own.token_id is not None})
-    tokens = {token_id: shared_token(session, token_id) for token_id in ids}
+    posted = [(item, item.token_id) for item in new if item.token_id is not None]
+    tokens = {token_id: shared_token(session, token_id) for token_id in sorted({token_id for _, token_id in posted})}
     return frozenset(
-        item.report.report_id
-        for item, token_id in posted
-        if token_id is not None and is_in_quarantine(tokens[token_id], item.received_at)
+        item.report.report_id for item, token_id in posted if is_in_quarantine(tokens[token_id], item.received_at)
     )
 
 
@@ -283,7 +261,7 @@ def _count(session: Session, reports: Sequence[Row], gpus: Collection[Row], node
     """Bring what reports count for up to date, and have their devices judged anew."""
     in_several = {gpu["id"] for gpu in gpus if gpu["several_nodes"]}
     timed = [row for row in reports if row["gpu_id"] in in_several and row["ordered_at"] is not None]
-    claimed = note_conflicts(session, [TimedReport(row["gpu_id"], row["ordered_at"]) for row in timed])
+    claimed = note_conflicts(session, ((row["gpu_id"], row["ordered_at"]) for row in timed))
     refresh_measured_at(session, claimed)
     device_groups = device_groups_of(session, [gpu["id"] for gpu in gpus], [node["id"] for node in nodes])
     note_due(session, device_groups, max(row["received_at"] for row in reports))

@@ -6,8 +6,6 @@ is as if it had come alone: one that cannot be stored takes no other with it. No
 status of an answer, nor in which process it runs.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from fleetridge_server.db.troubles import trouble
 from fleetridge_server.intake import examine
 from fleetridge_server.intake.body import inflated, too_large
 from fleetridge_server.intake.examine import Accepted, IntakeOutcome, Item, Result, Results
-from fleetridge_server.intake.store import LostRaceError, PostedCall, Stored, write_calls
+from fleetridge_server.intake.store import LostRaceError, Stored, write_calls
 from fleetridge_server.problems import MAX_ERRORS, FieldError, ProblemError, of_database, unavailable, unexpected
 from fleetridge_server.telemetry.logs import within_request
 from fleetridge_server.telemetry.metrics import RequestStats, begin_request_stats
@@ -60,11 +58,11 @@ class CallOutcome:
     What came of a call.
 
     Attributes:
-        told: to its sender.
+        reply: to its sender.
         stats: for the log and for metrics.
     """
 
-    told: Reply | ProblemError
+    reply: Reply | ProblemError
     stats: RequestStats
 
 
@@ -85,7 +83,7 @@ def note_reports(stats: RequestStats, items: Sequence[Item], outcomes: Sequence[
 Outcome: TypeAlias = list[Stored] | Exception
 
 
-def write_together(database: Database, calls: Sequence[PostedCall]) -> list[Outcome]:
+def write_together(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[Outcome]:
     """
     Store what is new of the reports of some calls.
 
@@ -135,11 +133,6 @@ class _Opened:
     def accepted(self) -> list[Accepted]:
         """Those that are to be stored."""
         return [item for item in self.items if isinstance(item, Accepted)]
-
-    @property
-    def posted(self) -> PostedCall:
-        """The same with their token."""
-        return PostedCall(self.accepted, self.call.caller.token_id)
 
 
 @dataclass(frozen=True)
@@ -196,20 +189,21 @@ def _with_items(call: Call, value: Json) -> _Opened:
             envelope = examine.envelope_of(value)
         except examine.EnvelopeError as error:
             raise _invalid("invalid_envelope", "This is not a list of reports", [error.error]) from error
-        items = [
-            examine.examined(item, sent_at=envelope.sent_at, received_at=call.received_at) for item in envelope.reports
-        ]
-        return _Opened(call, items, is_list=True)
+        return _Opened(call, [_examined(call, item, envelope.sent_at) for item in envelope.reports], is_list=True)
     if not isinstance(value, dict):
         fault = FieldError(field="", problem="send one report, or {sent_at, reports: […]}")
         raise _invalid("invalid_report", _INVALID, [fault])
-    return _Opened(call, [examine.examined(value, sent_at=None, received_at=call.received_at)], is_list=False)
+    return _Opened(call, [_examined(call, value, None)], is_list=False)
+
+
+def _examined(call: Call, item: Json, sent_at: datetime | None) -> Item:
+    return examine.examined(item, sent_at=sent_at, received_at=call.received_at, token_id=call.caller.token_id)
 
 
 def _answers(database: Database, portion: Sequence[_Examined]) -> Iterator[CallOutcome]:
     storing = [own for own in portion if isinstance(own, _Opened) and own.accepted]
     stats = begin_request_stats()  # in which the database notes its time, all of it before the first answer
-    outcomes = iter(write_together(database, [own.posted for own in storing]) if storing else [])
+    outcomes = iter(write_together(database, [own.accepted for own in storing]) if storing else [])
     share_s = stats.database_s / max(1, len(storing))
     for own in portion:
         if isinstance(own, _Refused):
@@ -243,9 +237,9 @@ def _bounded(results: Iterable[Result]) -> Iterator[Result]:
     """Results with fewer faults where there are too many in all."""
     left = _MAX_ERRORS_OF_LIST
     for result in results:
-        told = result.errors[: max(1, left)]
-        left -= len(told)
-        yield result.model_copy(update={"errors": told})
+        errors = result.errors[: max(1, left)]
+        left -= len(errors)
+        yield result.model_copy(update={"errors": errors})
 
 
 def _reply(result: Result) -> Reply | ProblemError:

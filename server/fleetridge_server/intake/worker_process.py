@@ -5,18 +5,12 @@ It is given calls and gives answers over its standard input, a socket. Signals t
 whoever started it, which ends it when its own work is done.
 """
 
-from __future__ import annotations
-
 import gc
-import os
-import sys
-from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 
-from fleetridge_server.background import stand_back
-from fleetridge_server.db.database import open_database
-from fleetridge_server.intake.queue import Start, ThisProcess, answers_of
-from fleetridge_server.telemetry.logs import logs_to
+from fleetridge_server.background import be_child
+from fleetridge_server.db.database import Database
+from fleetridge_server.intake.queue import ThisProcess, answers_of
 
 # Objects after which the collector of cyclic garbage looks at the young ones. A report is some thousand objects without
 # a cycle; after every 700, as usual, looking takes a tenth of the time, and after more than this it is not felt.
@@ -25,20 +19,14 @@ _COLLECTED_AFTER = 10_000
 
 def main() -> None:
     """Take in reports."""
-    stand_back()
-    gc.freeze()  # nobody has to look again at the modules
     gc.set_threshold(_COLLECTED_AFTER)
-    with Connection(sys.stdin.fileno()) as connection, suppress(EOFError, ConnectionError):
-        start: Start = connection.recv()
-        with logs_to(sys.stderr, log_format="json" if start.is_logged_as_json else "text", environ=os.environ):
-            _work(connection, start)
+    be_child(_work)
 
 
-def _work(connection: Connection, start: Start) -> None:
-    with closing(open_database(start.database_url, data_file=start.data_file)) as database:
-        worker = ThisProcess(database)
-        while True:
-            connection.send(answers_of(worker, connection.recv()))
+def _work(connection: Connection, database: Database) -> None:
+    worker = ThisProcess(database)
+    while True:
+        connection.send(answers_of(worker, connection.recv()))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ A server that posts to an address from its settings can be made to post to what 
 service, a database on loopback. So the address that a name resolves to is checked, and that very address is called.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass

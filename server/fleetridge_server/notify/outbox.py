@@ -48,7 +48,7 @@ class Claimed:
     tries: int
 
 
-def has_untold(session: Session) -> bool:
+def has_unsent(session: Session) -> bool:
     """Whether there are alerts to make a message of."""
     return any(session.execute(select(exists(query))).scalar_one() for query in (_opened(), _over()))
 
@@ -59,7 +59,7 @@ def has_due(session: Session, now: datetime) -> bool:
     return oldest is not None and _has_come(oldest, now)
 
 
-def untold(session: Session) -> list[AlertView]:
+def unsent(session: Session) -> list[AlertView]:
     """
     Alerts that opened, or were resolved, since the last message; as many as one message takes.
 

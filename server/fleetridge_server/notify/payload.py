@@ -4,8 +4,6 @@ Alerts in the shape of Alertmanager's webhook, version 4.
 Pure: alerts in, JSON text out. Whatever takes Alertmanager's webhook takes this one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ sends each; the oldest is sent until it is taken. A delivery is a POST to an add
 No redirect is followed, no proxy asked, no cookie kept and no body read: the status is all of an answer that counts.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -240,9 +238,9 @@ Send = Callable[[Target, str, str], Delivered]
 
 def notification_task(database: Database, target: Target, *, public_url: str) -> Task:
     """Sending to a receiver as a task of the server; a message that is broken off while it is sent is sent again."""
-    log.info("alerts are told to %s", target.host)
+    log.info("alerts are sent to %s", target.host)
     notifier = Notifier(database, target, public_url=public_url)
-    return Task("notifier", "alerts wait", notifier.tell_all, first_after_s=0.0, after_trouble_s=_AFTER_TROUBLE_S)
+    return Task("notifier", "alerts wait", notifier.send_all, first_after_s=0.0, after_trouble_s=_AFTER_TROUBLE_S)
 
 
 class Notifier:
@@ -262,7 +260,7 @@ class Notifier:
         self._public_url = public_url
         self._send = send
 
-    def tell_all(self, end: threading.Event) -> float:
+    def send_all(self, end: threading.Event) -> float:
         """
         Send all that is due; seconds until there may be more.
 
@@ -277,14 +275,14 @@ class Notifier:
         """Make a message of alerts that are in none yet, and send the oldest message; whether to go on at once."""
         now = datetime.now(timezone.utc)
         with self._database.reading() as session:
-            is_new, is_due = outbox.has_untold(session), outbox.has_due(session, now)
+            is_new, is_due = outbox.has_unsent(session), outbox.has_due(session, now)
         if is_new:
             self._make_message(now)
         return (is_new or is_due) and self._send_oldest()
 
     def _make_message(self, now: datetime) -> None:
         with self._database.writing() as session:
-            alerts = outbox.untold(session)
+            alerts = outbox.unsent(session)
             if alerts:
                 outbox.add_message(session, alerts, message(alerts, public_url=self._public_url), now)
 

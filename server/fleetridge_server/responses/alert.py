@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from fleetridge_server.db.verdict_tables import Alert, StoredMark
-from fleetridge_server.engine.state import MarkKind
+from fleetridge_server.engine.gpu_state import MarkKind
 from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
 
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from fleetridge_server.engine.cohort import GpuValue
+from fleetridge_server.engine.gpu_state import UNUSABLE, State
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
-from fleetridge_server.engine.state import UNUSABLE, State
 from fleetridge_server.fleet.locations import GpuLocation
 from fleetridge_server.fleet.reports import NamedReport
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown

@@ -9,8 +9,8 @@ from datetime import datetime
 from heapq import nsmallest
 
 from fleetridge.quantities import percent
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.engine.notices import NoticeKind
-from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.fleet.changes import LongUnmeasured, MeasuredShare
 from fleetridge_server.fleet.nodes import FleetNode

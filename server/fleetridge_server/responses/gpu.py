@@ -12,9 +12,9 @@ from fleetridge.report import RoofKey
 from fleetridge_server.db.tables import Roof
 from fleetridge_server.db.verdict_tables import VerdictChange
 from fleetridge_server.engine.drift import Epoch
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.engine.rule import NEWEST_REPORTS
-from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.fleet.reports import NamedReport, ReportSettings
 from fleetridge_server.responses.verdict import EvaluatedAnswer

@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from fleetridge.roofline import ridge_flop_per_byte
 from fleetridge_server.db.tables import Gpu, Node
 from fleetridge_server.db.verdict_tables import CurrentVerdict
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.ridge import best_betas
-from fleetridge_server.engine.state import STATES, State
 from fleetridge_server.engine.wording import rate_of
 from fleetridge_server.fleet.find import names_of_devices
 from fleetridge_server.fleet.members import verdict_counts

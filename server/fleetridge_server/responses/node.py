@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Conditions
-from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.evaluation.summary import FEWEST_GPUS, Job, JobGpu, straggler
 from fleetridge_server.fleet.nodes import GpuOnNode, NodeRecord
 from fleetridge_server.responses.device import report_summary

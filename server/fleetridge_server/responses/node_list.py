@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import STATES
+from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.fleet.nodes import FleetNode, GpuVerdictRow
 from fleetridge_server.responses.node import NodeRow, WorstGpu, trouble
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown

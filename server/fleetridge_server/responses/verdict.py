@@ -15,9 +15,9 @@ from uuid import UUID
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, GpuValue, Reading, is_judged
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.ridge import CohortValues, Compared, GpuRoofs, HeldAgainst, gpu_roofs
 from fleetridge_server.engine.rule import NEWEST_REPORTS
-from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
 from fleetridge_server.fleet.locations import GpuLocation

@@ -1,7 +1,5 @@
 """What is to be simulated: products, nodes, days."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from datetime import datetime, timedelta
 
 from fleetridge.device_names import canonical_device_name, device_slug
 from fleetridge.peaks import published_beta, published_pi
-from fleetridge_server.simulate.fleet import Order
+from fleetridge_server.simulate.faults import Order
 
 _MIB = 1024**2
 

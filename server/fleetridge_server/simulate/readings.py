@@ -1,15 +1,36 @@
-"""What one gpu of a plan would read on one day: rates, clocks, limits, by the signs of its fault."""
+"""
+What one gpu of a plan would read on one day: rates, clocks, limits, by the signs of its fault.
 
-from __future__ import annotations
+Pure, and the same for the same random source. Drawn is a gpu of the class of an H200; real products are scaled from it.
+"""
 
 import random
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 
 from fleetridge.report import Regime
-from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, RoofReading
-from fleetridge_server.simulate.fleet import BETA, PI, Fault, FleetPlan, simulated_reports
+from fleetridge_server.engine.evidence import Factors, GpuHealth, RoofReading
+from fleetridge_server.simulate.faults import Fault
 from fleetridge_server.simulate.plan import GPUS_PER_NODE, Plan
+
+# A gpu of the class of an H200 under full load.
+_PI_TFLOPS = 800.0
+_BETA_GBPS = 4400.0
+_SM_CLOCK_MHZ = 1500.0
+_MEMORY_CLOCK_MHZ = 3201.0
+_POWER_LIMIT_W = 700.0
+_TEMPERATURE_C = 65.0
+
+# How far readings of healthy gpus scatter: clocks by a few tenths of a per cent, temperatures by slot.
+_CLOCK_SPREAD = 0.002
+_POWER_SPREAD = 0.005
+_TEMPERATURE_SPREAD_C = 2.0
+_TREND_SPREAD = 0.004
+
+_DRIVER = "580.95.05"
+_OLD_DRIVER = "535.54.03"
+
+_MEMORY_FAULTS = frozenset({"slow_memory", "ecc", "remapped_rows"})
+_CLOCK_FAULTS = frozenset({"power_cap", "thermal", "power_brake", "low_clock"})
 
 # Healthy gpus of one model differ for good by some tenths of a per cent.
 _SPREAD = 0.004
@@ -21,6 +42,101 @@ _BURST_POWER = 0.6
 _NEW_DRIVER = "590.44.01"
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Readings of one run of a gpu of the class of an H200: of its judged rate in bfloat16, and of its memory."""
+
+    factors: Factors
+    health: GpuHealth
+    pi: RoofReading
+    beta: RoofReading
+
+
+def drawn_run(
+    fault: Fault | None, noise: float, rng: random.Random, *, pi_part: float = 1.0, beta_part: float = 1.0
+) -> Drawn:
+    """
+    A run with the signs of a fault, if any.
+
+    Args:
+        fault: of the gpu.
+        noise: between runs of one gpu, as a standard deviation in parts of the value.
+        rng: source of chance.
+        pi_part: of the usual rate, that the gpu reaches for good.
+        beta_part: likewise.
+    """
+    pi_tflops, beta_gbps = _PI_TFLOPS * pi_part, _BETA_GBPS * beta_part
+    if fault is not None and fault.name in _MEMORY_FAULTS:
+        beta_gbps *= 1 - fault.loss
+    elif fault is not None:
+        pi_tflops *= 1 - fault.loss
+    return Drawn(
+        factors=_factors(fault),
+        health=_health(fault),
+        pi=_pi_reading(pi_tflops * rng.gauss(1, noise), fault, rng),
+        beta=_beta_reading(beta_gbps * rng.gauss(1, noise), fault, rng),
+    )
+
+
+def _factors(fault: Fault | None) -> Factors:
+    name = None if fault is None else fault.name
+    return Factors(
+        driver=_OLD_DRIVER if name == "old_driver" else _DRIVER,
+        torch="2.9.0",
+        cublas="13.0.2",
+        power_limit_w=_POWER_LIMIT_W * (0.7 if name == "power_cap" else 1),
+        ecc_enabled=name == "ecc",
+        vbios="96.00.A0.00.01",
+    )
+
+
+def _health(fault: Fault | None) -> GpuHealth:
+    return GpuHealth(
+        remapped_rows_pending=fault is not None and fault.name == "remapped_rows",
+        remapped_rows_uncorrectable=0,
+        ecc_uncorrected=0,
+        pcie_generation=5,
+        pcie_width=16,
+        pcie_generation_max=5,
+        pcie_width_max=16,
+    )
+
+
+def _pi_reading(value: float, fault: Fault | None, rng: random.Random) -> RoofReading:
+    name, loss = ("", 0.0) if fault is None else (fault.name, fault.loss)
+    clock_loss = loss if name in _CLOCK_FAULTS else 0.0
+    power_part = {"power_cap": 0.7, "thermal": 1 - 1.5 * loss, "power_brake": 0.8, "low_clock": 1 - loss}.get(name, 1.0)
+    throttle_ms = {"sw_power_cap": max(0.0, rng.gauss(900, 30))}
+    if name == "thermal":
+        throttle_ms["sw_thermal_slowdown"] = rng.gauss(600, 30)
+    if name == "power_brake":
+        throttle_ms["hw_power_brake_slowdown"] = rng.gauss(500, 30)
+    return RoofReading(
+        value,
+        converged=True,
+        trend=rng.gauss(-2 * loss if name == "falling" else 0.0, _TREND_SPREAD),
+        sm_clock_mhz=_SM_CLOCK_MHZ * (1 - clock_loss) * rng.gauss(1, _CLOCK_SPREAD),
+        memory_clock_mhz=_MEMORY_CLOCK_MHZ,
+        power_w=_POWER_LIMIT_W * power_part * rng.gauss(1, _POWER_SPREAD),
+        temperature_c=rng.gauss(88.0 if name == "thermal" else _TEMPERATURE_C, _TEMPERATURE_SPREAD_C),
+        throttle_ms=throttle_ms,
+    )
+
+
+def _beta_reading(value: float, fault: Fault | None, rng: random.Random) -> RoofReading:
+    slow = fault.loss if fault is not None and fault.name == "slow_memory" else 0.0
+    return RoofReading(
+        value,
+        converged=True,
+        trend=rng.gauss(0.0, _TREND_SPREAD),
+        sm_clock_mhz=_SM_CLOCK_MHZ * rng.gauss(1, _CLOCK_SPREAD),
+        memory_clock_mhz=_MEMORY_CLOCK_MHZ * (1 - slow),
+        power_w=0.6 * _POWER_LIMIT_W * rng.gauss(1, _POWER_SPREAD),
+        temperature_c=rng.gauss(_TEMPERATURE_C, _TEMPERATURE_SPREAD_C),
+        throttle_ms={},
+    )
+
+
 class _Mean(random.Random):
     """A source without chance: every draw gives the mean."""
 
@@ -28,16 +144,8 @@ class _Mean(random.Random):
         return mu
 
 
-_ANY_TIME = datetime(2000, 1, 1, tzinfo=timezone.utc)
-
-
-def _drawn(signs: Fault | None, noise: float, rng: random.Random) -> JudgedReport:
-    fleet = FleetPlan(gpus=1, noise=noise, faults={} if signs is None else {0: signs}, reports=1)
-    return next(simulated_reports(fleet, _ANY_TIME, rng))
-
-
-# What a gpu without fault and chance reads there; real products are scaled from it.
-_SOUND = _drawn(None, 0.0, _Mean())
+# What a gpu without fault and chance reads.
+_SOUND = drawn_run(None, 0.0, _Mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +179,14 @@ def gpu_day(plan: Plan, position: int, day: int) -> GpuDay:
     if is_upgraded and plan.regression is not None:
         pi_part *= 1 - plan.regression.loss
     rng = ask.random("run", position, ask.day(day).isoformat())
-    drawn = _drawn(signs, ask.noise, rng)
+
+    def draw() -> Drawn:
+        rng.gauss(0, 1), rng.gauss(0, 1)  # without these two a seed would give another fleet than it always did
+        return drawn_run(signs, ask.noise, rng)
+
+    drawn = draw()
     computes = tuple(
-        Compute(dtype, regime, _compute(_drawn(signs, ask.noise, rng).roofs[PI], plan, pi_part, dtype, regime))
+        Compute(dtype, regime, _compute(draw().pi, plan, pi_part, dtype, regime))
         for dtype in silicon.dtypes
         for regime in ("burst", "sustained")
     )
@@ -83,7 +196,7 @@ def gpu_day(plan: Plan, position: int, day: int) -> GpuDay:
             drawn.health, pcie_generation=silicon.pcie_generation, pcie_generation_max=silicon.pcie_generation
         ),
         computes=computes,
-        memory=_memory(drawn.roofs[BETA], plan, beta_part),
+        memory=_memory(drawn.beta, plan, beta_part),
         other_processes=1 if plan.has(position, "contention") else 0,
     )
 
@@ -101,7 +214,7 @@ def _day_factors(drawn: Factors, plan: Plan, *, is_upgraded: bool) -> Factors:
 
 
 def _compute(drawn: RoofReading, plan: Plan, part: float, dtype: str, regime: Regime) -> RoofReading:
-    silicon, sound = plan.ask.silicon, _SOUND.roofs[PI]
+    silicon, sound = plan.ask.silicon, _SOUND.pi
     is_burst = regime == "burst"
     rate = silicon.pi_tflops(dtype) * part * (1.0 if is_burst else _SUSTAINED_OF_BURST)
     clock_mhz = silicon.sm_clock_max_mhz if is_burst else silicon.sustained_clock_mhz
@@ -116,7 +229,7 @@ def _compute(drawn: RoofReading, plan: Plan, part: float, dtype: str, regime: Re
 
 
 def _memory(drawn: RoofReading, plan: Plan, part: float) -> RoofReading:
-    silicon, sound = plan.ask.silicon, _SOUND.roofs[BETA]
+    silicon, sound = plan.ask.silicon, _SOUND.beta
     return replace(
         drawn,
         value=silicon.beta_gbps * part * drawn.value / sound.value,

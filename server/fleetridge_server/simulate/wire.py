@@ -1,7 +1,5 @@
 """Simulated readings as wire reports: what an agent on such a gpu would have sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5

@@ -13,12 +13,12 @@ from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
-from fleetridge_server.engine.state import ACCUSING, State
+from fleetridge_server.engine.gpu_state import ACCUSING, State
 from fleetridge_server.engine.statistics import Distribution
-from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
+from fleetridge_server.engine.wording import Fact, fact_words, roof_words, setting_words
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
-from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, PlaceShown, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import CohortShown, PlaceShown, ReasonShown
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12
@@ -172,7 +172,7 @@ def told(named: Iterable[NamedGpu]) -> str:
     return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
 
 
-def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
+def facts(found: Sequence[Fact], *, beside: str = "") -> str:
     """Readings in parentheses, but for those that the sentence beside them says; nothing where none is left."""
     unsaid = [fact_words(fact.reading, fact.own, fact.peers) for fact in found if not _is_said(fact, beside)]
     return f" ({'; '.join(unsaid)})" if unsaid else ""
@@ -193,7 +193,7 @@ def slow_since(own: SlowPlace | VerdictShown) -> str:
     return MISSING if own.slow_since is None else since_words(own.slow_since, is_bound=own.slow_since_is_bound)
 
 
-def _is_said(fact: FactShown, beside: str) -> bool:
+def _is_said(fact: Fact, beside: str) -> bool:
     """Whether a sentence says a reading already, or there is nothing of the peers to set beside it."""
     return not fact.peers or (fact.own in beside and fact.peers in beside)
 

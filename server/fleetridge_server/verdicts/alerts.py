@@ -1,12 +1,16 @@
 """
-Alerts: opened by the evaluation that finds something wrong, resolved by the one that finds it well again.
+Alerts: what of an evaluation somebody has to hear of, and since when.
 
-Both happen in the transaction that stores the evaluation. One thing has one open alert, however often it is found.
+An alert is about a gpu that is an outlier, has drifted or cannot be right; a node or a rack that is slow as a whole,
+once instead of each of its gpus; gpus that are not there, once for each node; a fleet that became slower together. A
+suspicion or a gap in the measurements is shown, and wakes nobody.
+
+An alert is opened by the evaluation that finds something wrong and resolved by the one that finds it well again, in the
+transaction that stores it. One thing has one open alert, however often it is found.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, cast
@@ -14,13 +18,37 @@ from typing import Any, Literal, cast
 from sqlalchemy import Select, Table, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
+from fleetridge.quantities import percent
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.verdict_tables import Alert
+from fleetridge_server.engine.cohort import Cohort, cohort_order
+from fleetridge_server.engine.evaluation import Evaluation
+from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.explanation import (
+    Explanation,
+    Onset,
+    place_onset,
+    ranked_reasons,
+    shared_causes,
+    since_words,
+    streak_words,
+)
+from fleetridge_server.engine.gpu_state import GpuState, State
+from fleetridge_server.engine.nodes import Absence, SlowTogether
+from fleetridge_server.engine.notices import Notice
+from fleetridge_server.engine.remedies import PlaceWord, SharedCause, facts_words
+from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.verdicts.series import DeviceGroup
 
 AlertKind = Literal["gpu", "node", "rack", "cohort", "missing"]
 
 _ALERTS = cast("Table", Alert.__table__)
+
+ALERTING: frozenset[State] = frozenset({"outlier", "drifted", "implausible"})
+_SLOW: frozenset[State] = frozenset({"outlier", "drifted"})
+
+# Names beyond these say no more; the verdicts have them all.
+_MOST_NAMED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +70,172 @@ class AlertCause:
     details: dict[str, Any] = field(default_factory=dict)
 
 
+def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explanation]]) -> list[AlertCause]:
+    """All that is wrong enough for an alert, each once."""
+    states = evaluation.states
+    racks = _accused_places(evaluation.racks, states)
+    in_racks = _covered(racks)
+    nodes = [
+        node
+        for node in _accused_places(evaluation.nodes, states)
+        if not all(node.cohort in in_racks[gpu_id] for gpu_id in node.gpu_ids)
+    ]
+    covered = _covered([*racks, *nodes])
+    return [
+        *_place_causes("rack", racks, explained),
+        *_place_causes("node", nodes, explained),
+        *(
+            _gpu_cause(gpu_id, evaluation, explained.get(gpu_id, ()))
+            for gpu_id, state in states.items()
+            if state.state in ALERTING and not _is_covered(state, covered[gpu_id])
+        ),
+        *(_absence_cause(absence) for absence in evaluation.absences),
+        *_fleet_causes(evaluation.notices),
+    ]
+
+
+def accused_roofs(state: GpuState) -> list[str]:
+    """Roofs in which a gpu is accused or drifted, sorted."""
+    accused = {verdict.cohort.roof for verdict in state.accused} | set(state.drifted)
+    return sorted(roof_words(roof) for roof in accused)
+
+
+def _accused_places(places: Iterable[SlowTogether], states: Mapping[str, GpuState]) -> list[SlowTogether]:
+    """Places that are slow beyond suspicion: some gpu of theirs is, and no mark excuses it."""
+    return [
+        slow for slow in places if any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
+    ]
+
+
+def _covered(places: Iterable[SlowTogether]) -> defaultdict[str, set[Cohort]]:
+    """Cohorts in which a gpu's node or rack has the alert instead, by gpu."""
+    covered: defaultdict[str, set[Cohort]] = defaultdict(set)
+    for slow in places:
+        for gpu_id in slow.gpu_ids:
+            covered[gpu_id].add(slow.cohort)
+    return covered
+
+
+def _is_covered(state: GpuState, cohorts: set[Cohort]) -> bool:
+    """Whether what a gpu is accused of most has an alert of its node or rack."""
+    if state.accused:
+        return state.accused[0].cohort in cohorts
+    return any(cohort.roof in state.drifted for cohort in cohorts)
+
+
+def _place_causes(
+    kind: PlaceWord, places: Iterable[SlowTogether], explained: Mapping[str, Sequence[Explanation]]
+) -> Iterator[AlertCause]:
+    """One cause for each place, of the roof in which it loses most; `places` come worst first."""
+    shared = shared_causes(explained)
+    by_place: dict[tuple[str, str], list[SlowTogether]] = defaultdict(list)
+    for slow in places:
+        by_place[slow.place.cluster, slow.place.name].append(slow)
+    for (cluster, name), own in by_place.items():
+        worst = own[0]
+        cause, since = shared.get((worst.place, worst.cohort)), place_onset(worst, explained)
+        yield AlertCause(
+            kind=kind,
+            subject=f"{cluster}/{name}",
+            state="slow_together",
+            summary=_place_summary(f"{kind} {name}", own, cause, since),
+            cluster=cluster,
+            node=name if kind == "node" else None,
+            rack=name if kind == "rack" else None,
+            details=_named(worst.gpu_ids)
+            | {"loss": worst.loss, "roofs": sorted({roof_words(slow.cohort.roof) for slow in own})}
+            | {"reason": None if cause is None else cause.code}
+            | _since_details(since),
+        )
+
+
+def _place_summary(who: str, own: Sequence[SlowTogether], cause: SharedCause | None, since: Onset | None) -> str:
+    """What a place loses, since when, what its gpus share, and what to do."""
+    worst, others = own[0], len(own) - 1
+    more = f" and in {others} more roof{'s' if others > 1 else ''}" if others else ""
+    when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
+    why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
+    return (
+        f"{who} is slow as a whole: its {len(worst.gpu_ids)} gpus lie {percent(worst.loss)} below their peers in "
+        f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
+    )
+
+
+def _since_details(since: Onset | None) -> dict[str, Any]:
+    if since is None:
+        return {}
+    return {"slow_since": since.since.isoformat().replace("+00:00", "Z"), "slow_since_is_bound": since.is_bound}
+
+
+def _fleet_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
+    for notice in notices:
+        if notice.kind == "fleet_drift" and notice.cohort is not None:
+            subject = " ".join(cohort_order(notice.cohort))
+            details = _named(notice.gpu_ids) | {"roofs": [roof_words(notice.cohort.roof)]}
+            summary = f"{roof_words(notice.cohort.roof)}: {notice.text}"
+            yield AlertCause("cohort", subject, notice.kind, summary, details=details)
+
+
+def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanation]) -> AlertCause:
+    state = evaluation.states[gpu_id]
+    reasons = [ranked.reason for ranked in ranked_reasons(explained)]
+    since = next((own.onset for own in explained if own.verdict in state.accused[:1]), None)
+    verdicts = evaluation.verdicts.get(gpu_id, ())
+    newest = max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
+    node = None if newest is None else newest.node
+    return AlertCause(
+        kind="gpu",
+        subject=gpu_id,
+        state=state.state,
+        summary=_summary(gpu_id, node, state, since, [reason.text for reason in reasons[:1]]),
+        cluster=None if node is None else node.cluster,
+        node=None if node is None else node.name,
+        rack=None if newest is None else newest.rack,
+        gpu=gpu_id,
+        details={
+            "roofs": accused_roofs(state),
+            "loss": max((verdict.loss for verdict in state.accused), default=None),
+            "reason": reasons[0].code if reasons else None,
+        }
+        | _since_details(since),
+    )
+
+
+def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset | None, reasons: Sequence[str]) -> str:
+    where = "" if node is None else f" on {node.name}"
+    if state.state == "implausible":
+        return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
+    if state.accused:
+        worst = state.accused[0]
+        when = "" if since is None else f", {streak_words(since)}"
+        what = f"{percent(worst.loss)} below its peers in {roof_words(worst.cohort.roof)}{when}"
+    else:
+        what = f"below its own baseline in {', '.join(accused_roofs(state))}"
+    return ": ".join((f"gpu {gpu_id}{where} is {what}", *reasons))
+
+
+def _absence_cause(absence: Absence) -> AlertCause:
+    node = absence.node
+    if absence.never_reported:
+        what = f"node {node.name} is expected and never reported"
+    else:
+        count = len(absence.gpu_ids) + absence.unnamed
+        what = f"{count} gpu{'s' if count != 1 else ''} of node {node.name} {'are' if count != 1 else 'is'} not there"
+    return AlertCause(
+        kind="missing",
+        subject=f"{node.cluster}/{node.name}",
+        state="missing",
+        summary=f"{what}; see whether the node runs and its driver lists its gpus",
+        cluster=node.cluster,
+        node=node.name,
+        details=_named(absence.gpu_ids) | {"unnamed": absence.unnamed, "never_reported": absence.never_reported},
+    )
+
+
+def _named(gpu_ids: Sequence[str]) -> dict[str, Any]:
+    return {"gpus": len(gpu_ids), "gpu_ids": list(gpu_ids[:_MOST_NAMED])}
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """Ids of alerts that an evaluation opened and resolved."""
@@ -56,13 +250,15 @@ def settle_alerts(
     """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
     still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(device_group))}
     found = {_open_key(device_group, cause): cause for cause in causes}
-    seen = {"last_seen": as_of, "last_seen_by": evaluation_id}
-    _update(session, [{"key": still_open[key], **seen, **_told(found[key])} for key in found if key in still_open])
+    _update(
+        session,
+        [{"key": still_open[key], "last_seen": as_of, **_fields_of(found[key])} for key in found if key in still_open],
+    )
     new = [
         {
             **device_group._asdict(),
-            **seen,
-            **_told(cause),
+            "last_seen": as_of,
+            **_fields_of(cause),
             "kind": cause.kind,
             "subject": cause.subject,
             "open_key": key,
@@ -122,7 +318,7 @@ def _open_key(device_group: DeviceGroup, cause: AlertCause) -> str:
     return f"{cause.kind} {device_group.device_id} {device_group.simulated:d} {cause.subject}"
 
 
-def _told(cause: AlertCause) -> dict[str, Any]:
+def _fields_of(cause: AlertCause) -> dict[str, Any]:
     """What an alert says, which may change while it is open."""
     return {name: getattr(cause, name) for name in ("state", "summary", "cluster", "node", "rack", "gpu", "details")}
 

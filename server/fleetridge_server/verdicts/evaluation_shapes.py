@@ -1,7 +1,5 @@
 """Shapes of an evaluation as a whole: notices, slow places, stragglers, figures."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +9,15 @@ from typing import Literal
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, Conditions
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.nodes import WithoutWorst
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.remedies import ReasonCode
-from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
+from fleetridge_server.engine.wording import Fact
 from fleetridge_server.verdicts.roof_shapes import Answer, FleetBandwidth, FleetRidge, LevelName, RoofName
-from fleetridge_server.verdicts.verdict_shapes import Band, CohortShown, FactShown, JudgedRoof
+from fleetridge_server.verdicts.verdict_shapes import Band, CohortShown, JudgedRoof
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class SlowPlace:
     slow_since_is_bound: bool = False
     cause: ReasonCode | None = None
     cause_text: str | None = None
-    facts: tuple[FactShown, ...] = ()
+    facts: tuple[Fact, ...] = ()
     next_step: str = ""
 
 
@@ -103,15 +103,6 @@ class AbsenceShown:
     gpu_ids: tuple[str, ...]
     unnamed: int
     never_reported: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WithoutWorstShown:
-    """The same job without its worst gpus; a negative `gain` where leaving them out costs more than it wins."""
-
-    left_out: int
-    rate: float
-    gain: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +126,8 @@ class StragglerShown:
     slowest: float
     slowest_gpu_id: str
     loss: float
-    without: tuple[WithoutWorstShown, ...]
-    best: WithoutWorstShown | None
+    without: tuple[WithoutWorst, ...]
+    best: WithoutWorst | None
 
 
 class CohortFigures(Answer):

@@ -20,8 +20,8 @@ from math import isnan, nan
 import orjson
 from typing_extensions import Buffer
 
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
 from fleetridge_server.engine.ridge import Filter, misfit
-from fleetridge_server.engine.state import ACCUSING, STATES, State
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
 
 _ACCUSED = tuple(state for state in STATES if state in ACCUSING)

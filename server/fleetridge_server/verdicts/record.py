@@ -6,8 +6,6 @@ that (median, limit, loss, z, p) stands once for each group in the evaluation (`
 when it is read. So a row changes when its gpu reports or its state changes, and not with every digit of a median.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,9 +18,9 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import cohort_order
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
-from fleetridge_server.engine.explanation import Explanation, onset
+from fleetridge_server.engine.explanation import Explanation, SettingChange, onset
+from fleetridge_server.engine.gpu_state import GpuState, Mark, State
 from fleetridge_server.engine.rule import NEWEST_REPORTS
-from fleetridge_server.engine.state import GpuState, Mark, State
 from fleetridge_server.engine.statistics import two_sided
 from fleetridge_server.engine.values import Run, is_link
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
@@ -30,18 +28,17 @@ from fleetridge_server.verdicts.evaluation_shapes import Reference, References, 
 from fleetridge_server.verdicts.roof_shapes import RoofName
 from fleetridge_server.verdicts.sentence import excuse_shown, reasons_shown, sentence, subject_of
 from fleetridge_server.verdicts.verdict_shapes import (
+    AccusationName,
     DriftShown,
     ExcuseShown,
     GpuVerdict,
     JudgedRoof,
     ReasonShown,
     RunShown,
-    SettingChangeShown,
-    StandingName,
     VerdictFlag,
 )
 
-_STANDINGS: Mapping[AccusationLevel, StandingName] = {
+_LEVEL_NAMES: Mapping[AccusationLevel, AccusationName] = {
     AccusationLevel.CLEAR: "clear",
     AccusationLevel.SUSPECT: "suspect",
     AccusationLevel.OUTLIER: "outlier",
@@ -238,7 +235,7 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
         newest_beyond=found.get("newest_beyond", 0),
         slow_since=_time(found.get("slow_since")),
         slow_since_is_bound=found.get("slow_since_is_bound", False),
-        slow_with=tuple([SettingChangeShown(*change) for change in found.get("slow_with", ())]),
+        slow_with=tuple([SettingChange(*change) for change in found.get("slow_with", ())]),
     )
 
 
@@ -262,20 +259,20 @@ def _slow_since(subject: JudgedRoof | DriftShown) -> datetime | None:
 
 
 def _run(run: Run, reports: dict[str, int], times: list[tuple[str, datetime]]) -> list[Any]:
-    report, reading, carried = run
+    report, reading, adjustment = run
     number = reports.get(report.report_id)
     if number is None:
         number = reports[report.report_id] = len(times)
         times.append((report.report_id, report.ordered_at))
-    return [number, reading.value, carried, reading.converged]
+    return [number, reading.value, adjustment, reading.converged]
 
 
 def _run_shown(run: Sequence[Any], reports: Sequence[tuple[str, datetime]], reference: Reference) -> RunShown:
-    number, value, carried, converged = run
+    number, value, adjustment, converged = run
     report_id, at = reports[number]
     band = reference.band
-    is_beyond = band.note is None and value * carried < band.lowest
-    return RunShown(report_id, at, value, is_beyond, carried, converged)
+    is_beyond = band.note is None and value * adjustment < band.lowest
+    return RunShown(report_id, at, value, is_beyond, adjustment, converged)
 
 
 def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str, Any]:
@@ -285,7 +282,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
     is_judged = not is_link(verdict.cohort.roof)
     return {
         "q": verdict.q,
-        "standing": _STANDINGS[finding.level],
+        "standing": _LEVEL_NAMES[finding.level],
         "excused": verdict.is_accused and is_judged and verdict not in state.accused,
         "retest": finding.retest,
         "intermittent": finding.intermittent,
@@ -293,7 +290,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
         "newest_beyond": 0 if found is None else found.streak,
         "slow_since": None if slow is None else slow.since,
         "slow_since_is_bound": slow is not None and slow.is_bound,
-        "slow_with": () if slow is None else [tuple(change) for change in slow.changes],
+        "slow_with": () if slow is None else [(change.factor, change.before, change.after) for change in slow.changes],
     }
 
 

@@ -6,8 +6,6 @@ stand in the names; a null is a reading that does not exist. Fields may be added
 over those that it does not know.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from uuid import UUID

@@ -4,8 +4,6 @@ Evaluations into the database: whole or not at all.
 What has to be written is made out beforehand (`rows_of`), so that the transaction does nothing but write.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,7 +17,7 @@ from fleetridge_server.db.rows import Row, in_chunks, insert_or_replace, write_r
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.state import ACCUSING, STATES, State
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
 from fleetridge_server.verdicts.alerts import AlertCause, Settled, settle_alerts
 from fleetridge_server.verdicts.series import (
     DeviceGroup,

@@ -4,8 +4,6 @@ A verdict in words: the sentence on a gpu; and the engine's reasons, limits, lev
 Pure: the engine's values in, text and shapes of `verdicts.verdict_shapes` out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -16,25 +14,23 @@ from fleetridge_server.engine.explanation import (
     Explanation,
     Onset,
     RankedReason,
-    SettingChange,
     ranked_reasons,
     since_words,
     streak_words,
 )
+from fleetridge_server.engine.gpu_state import Mark, State
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.nodes import RackName
 from fleetridge_server.engine.remedies import PlaceWord
 from fleetridge_server.engine.ridge import too_few
 from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
-from fleetridge_server.engine.state import Mark, State
-from fleetridge_server.engine.wording import Fact, roof_words, setting_words
+from fleetridge_server.engine.wording import roof_words, setting_words
 from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import (
     Band,
     DriftShown,
     ExcuseShown,
-    FactShown,
     JudgedRoof,
     PlaceShown,
     ReasonShown,
@@ -84,12 +80,8 @@ def onset_words(own: JudgedRoof) -> str:
     if own.slow_since is None:
         return ""
     inside = next((place for place, run in enumerate(own.runs) if run.beyond), 0)
-    changes = tuple(SettingChange(change.factor, change.before, change.after) for change in own.slow_with)
-    return streak_words(
-        Onset(
-            own.slow_since, own.slow_since_is_bound, own.newest_beyond, inside, own.runs_beyond, len(own.runs), changes
-        )
-    )
+    streak = own.newest_beyond, inside, own.runs_beyond, len(own.runs), own.slow_with
+    return streak_words(Onset(own.slow_since, own.slow_since_is_bound, *streak))
 
 
 def subject_of(
@@ -128,11 +120,6 @@ def _by_rates(
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
     """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is shown once."""
     return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
-
-
-def facts_shown(facts: Iterable[Fact]) -> tuple[FactShown, ...]:
-    """Readings as they are shown."""
-    return tuple(FactShown(*fact) for fact in facts)
 
 
 @lru_cache(maxsize=1024)
@@ -186,7 +173,7 @@ def _reason(ranked: RankedReason) -> ReasonShown:
         text=reason.text,
         next_step=reason.next_step,
         cause=reason.is_cause,
-        facts=facts_shown(reason.facts),
+        facts=reason.facts,
         roofs=tuple(roof_name(verdict.cohort.roof) for verdict in ranked.verdicts),
         place=None if place is None else PlaceShown(kind, place.cluster, place.name),
     )

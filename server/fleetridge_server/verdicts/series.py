@@ -12,8 +12,6 @@ The series of evaluations of a device group: what is due, the newest evaluation,
   stays in its order.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -190,7 +188,7 @@ def series_end(session: Session, device_group: DeviceGroup) -> SeriesEnd:
 
 
 # So many reports are enough: they are of more nodes than have a clock that nobody looks after, and read in no time.
-_WITNESSES = 1000
+_REPORTS_ASKED = 1000
 
 
 def is_future_dated(at: datetime, now: datetime) -> bool:
@@ -207,9 +205,9 @@ def is_behind(session: Session, now: datetime) -> bool:
     """
     columns = Report.run_kind, func.coalesce(Report.sent_at, Report.ordered_at)
     later = select(*columns).where(Report.received_at > now + CLOCK_AHEAD_TOLERATED, is_trusted(Report))
-    found = session.execute(later.order_by(Report.received_at.desc()).limit(_WITNESSES)).all()
-    told = [is_future_dated(at, now) for kind, at in found if kind != "import" and at is not None]
-    return 2 * sum(told) > len(told) if told else bool(found)
+    found = session.execute(later.order_by(Report.received_at.desc()).limit(_REPORTS_ASKED)).all()
+    ahead = [is_future_dated(at, now) for kind, at in found if kind != "import" and at is not None]
+    return 2 * sum(ahead) > len(ahead) if ahead else bool(found)
 
 
 def redate(session: Session, device_group: DeviceGroup, now: datetime) -> None:

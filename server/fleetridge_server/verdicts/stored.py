@@ -6,8 +6,6 @@ newest; for an earlier time one that somebody had made as of it, else the last b
 kept and the verdicts on single gpus are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -21,7 +19,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.cohort import Span
-from fleetridge_server.engine.state import STATES, UNUSABLE, State
+from fleetridge_server.engine.gpu_state import STATES, UNUSABLE, State
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, References, references_of
 from fleetridge_server.verdicts.fleet_order import (
     CohortColumn,
@@ -40,6 +38,9 @@ ANSWERS_FOR = timedelta(hours=36)
 
 # Orders and columns that a process keeps opened: of a large fleet some megabytes each.
 _OPENED = 32
+_opened_body = lru_cache(_OPENED)(EvaluationBody.model_validate_json)
+_opened_order = lru_cache(_OPENED)(unpacked_order)
+_opened_column = lru_cache(_OPENED)(unpacked_column)
 
 
 @dataclass(frozen=True)
@@ -152,12 +153,10 @@ def evaluations_at(
 def stored_evaluation(session: Session, evaluation_id: int, beside: EvaluationRef) -> EvaluationRef | None:
     """Another evaluation of the same device whose columns are kept, None where it is gone; not for single verdicts."""
     stored = session.get(StoredEvaluation, evaluation_id)
-    if stored is None or stored.device_id != beside.device_id or stored.simulated != beside.simulated:
+    if stored is None or (stored.device_id, stored.simulated) != (beside.device_id, beside.simulated):
         return None
-    if _blob(session, evaluation_id, 1) is None:
-        return None
-    span = Span(beside.until, simulated=beside.simulated)
-    return _ref(stored, span, is_newest=False)
+    is_kept = _blob(session, evaluation_id, 1) is not None
+    return _ref(stored, Span(beside.until, simulated=beside.simulated), is_newest=False) if is_kept else None
 
 
 def current_evaluations(session: Session, *, simulated: bool) -> list[EvaluationRef]:
@@ -172,7 +171,7 @@ def order_of(session: Session, ref: EvaluationRef) -> FleetOrder:
     """The gpus of an evaluation, worst first."""
     if ref.unstored is not None:
         return ref.unstored.order
-    blob = None if ref.evaluation_id is None else _blob(session, ref.evaluation_id, 0)
+    blob = _blob(session, ref.evaluation_id, 0)
     return fleet_order(()) if blob is None else _opened_order(blob)
 
 
@@ -185,13 +184,9 @@ def columns_of(session: Session, ref: EvaluationRef, cohorts: Iterable[int]) -> 
     wanted = sorted(set(cohorts))
     if ref.unstored is not None:
         return {number: ref.unstored.columns[number] for number in wanted}
-    found: dict[int, CohortColumn] = {}
-    for number in wanted:
-        blob = None if ref.evaluation_id is None else _blob(session, ref.evaluation_id, number + 1)
-        if blob is None:
-            return None
-        found[number] = _opened_column(blob)
-    return found
+    blobs = ((number, _blob(session, ref.evaluation_id, number + 1)) for number in wanted)
+    found = {number: _opened_column(blob) for number, blob in blobs if blob is not None}
+    return found if len(found) == len(wanted) else None
 
 
 def verdicts_of(session: Session, ref: EvaluationRef, gpu_ids: Collection[str]) -> dict[str, DatedVerdict]:
@@ -246,15 +241,13 @@ def summaries_of(
     query = query.where(row.state.is_not(None), *_said_by(ref))
     if states is not None:
         query = query.where(_in_one_of(ref, states))
-    chunks: Iterable[list[ColumnElement[bool]]] = [[]]
-    if gpu_ids is not None:
-        chunks = ([row.identity.in_(chunk)] for chunk in in_chunks(sorted(gpu_ids)))
+    only = [()] if gpu_ids is None else [(row.identity.in_(chunk),) for chunk in in_chunks(sorted(gpu_ids))]
     found = {
         gpu_id: VerdictSummary(
             gpu_id, cast("State", state), cast("State | None", last_state), since, reason, order.loss_of(gpu_row)
         )
-        for chunk in chunks
-        for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chunk))
+        for chosen in only
+        for gpu_id, state, last_state, since, reason, gpu_row in session.execute(query.where(*chosen))
     }
     if not ref.historical:
         return found
@@ -279,22 +272,7 @@ def _ref(stored: StoredEvaluation, span: Span, *, is_newest: bool) -> Evaluation
     )
 
 
-@lru_cache(maxsize=_OPENED)
-def _opened_body(text: str) -> EvaluationBody:
-    return EvaluationBody.model_validate_json(text)
-
-
-@lru_cache(maxsize=_OPENED)
-def _opened_order(blob: bytes) -> FleetOrder:
-    return unpacked_order(blob)
-
-
-@lru_cache(maxsize=_OPENED)
-def _opened_column(blob: bytes) -> CohortColumn:
-    return unpacked_column(blob)
-
-
-def _blob(session: Session, evaluation_id: int, part: int) -> bytes | None:
+def _blob(session: Session, evaluation_id: int | None, part: int) -> bytes | None:
     row = EvaluationColumns
     found = session.scalar(select(row.body).where(row.evaluation_id == evaluation_id, row.part == part))
     return None if found is None else bytes(found)
@@ -311,17 +289,16 @@ def _said_by(ref: EvaluationRef, *only: ColumnElement[bool]) -> list[ColumnEleme
     own = [row.device_id == ref.device_id, row.simulated.is_(ref.simulated), *only]
     if ref.is_current:
         return own
-    change = VerdictChange
     if ref.historical:
-        return [*own, change.evaluation_id == ref.evaluation_id, change.historical.is_(True)]
+        return [*own, VerdictChange.evaluation_id == ref.evaluation_id, VerdictChange.historical.is_(True)]
     return [_newest_in_series(ref, *own)]
 
 
 def _newest_in_series(ref: EvaluationRef, *own: ColumnElement[bool]) -> ColumnElement[bool]:
     """Whether a change is the last that the series had of its gpu, of those that are chosen, as of an evaluation."""
-    change = VerdictChange
-    up_to = (*own, change.historical.is_(False), change.as_of <= ref.as_of)
-    return change.id.in_(_first_of_each(change.identity, change.id, up_to, (change.as_of.desc(), change.id.desc())))
+    row = VerdictChange
+    up_to = (*own, row.historical.is_(False), row.as_of <= ref.as_of)
+    return row.id.in_(_first_of_each(row.identity, row.id, up_to, (row.as_of.desc(), row.id.desc())))
 
 
 def _begun(session: Session, ref: EvaluationRef, states: Mapping[str, State]) -> dict[str, datetime]:

@@ -6,18 +6,18 @@ are plain dataclasses, since a fleet has millions of them. `verdicts.record` say
 what is put beside it when it is read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.drift import DriftStatus
+from fleetridge_server.engine.explanation import SettingChange
 from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.gpu_state import MarkKind, State
 from fleetridge_server.engine.remedies import ReasonCode
-from fleetridge_server.engine.state import MarkKind, State
 from fleetridge_server.engine.statistics import ScaleSource
+from fleetridge_server.engine.wording import Fact
 from fleetridge_server.verdicts.roof_shapes import Answer, LevelName, RoofName
 
 
@@ -70,25 +70,6 @@ class CohortShown:
 
 
 @json_dataclass
-class FactShown:
-    """
-    A reading beside that of the peers.
-
-    Attributes:
-        reading: its name in reports.
-        own, peers: as people write them; `peers` is empty where there is nothing beside it.
-        own_value, peers_value: as numbers in `unit`; null where they are words.
-    """
-
-    reading: str
-    own: str
-    peers: str
-    own_value: float | None = None
-    peers_value: float | None = None
-    unit: str = ""
-
-
-@json_dataclass
 class PlaceShown:
     """A node or a rack."""
 
@@ -113,7 +94,7 @@ class ReasonShown:
     text: str
     next_step: str
     cause: bool
-    facts: tuple[FactShown, ...]
+    facts: tuple[Fact, ...]
     roofs: tuple[RoofName, ...]
     place: PlaceShown | None = None
 
@@ -151,7 +132,7 @@ class DriftShown:
     first: datetime | None = None
 
 
-StandingName = Literal["clear", "suspect", "outlier"]
+AccusationName = Literal["clear", "suspect", "outlier"]
 
 
 @json_dataclass
@@ -173,15 +154,6 @@ class RunShown:
     beyond: bool
     carried: float = 1.0
     converged: bool | None = None
-
-
-@json_dataclass
-class SettingChangeShown:
-    """A setting or version that changed between two runs of a gpu."""
-
-    factor: str
-    before: str
-    after: str
 
 
 @json_dataclass
@@ -219,7 +191,7 @@ class JudgedRoof:
     z: float | None
     p: float | None
     q: float | None
-    standing: StandingName
+    standing: AccusationName
     excused: bool
     retest: bool
     intermittent: bool
@@ -228,7 +200,7 @@ class JudgedRoof:
     newest_beyond: int = 0
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
-    slow_with: tuple[SettingChangeShown, ...] = ()
+    slow_with: tuple[SettingChange, ...] = ()
 
 
 VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]

@@ -12,7 +12,7 @@ from fleetridge_server.api.comparisons import FACTORS
 from fleetridge_server.api.devices import RidgeQuery, read_ridge
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.engine.state import STATES
+from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.fleet.find import DeviceChoices, device_choices
 from fleetridge_server.http.parameters import OpenDatabase, states_of
 from fleetridge_server.problems import ProblemError

@@ -17,7 +17,7 @@ from fleetridge_server.api.nodes import NodeQuery, read_node
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.state import ACCUSING, STATES
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES
 from fleetridge_server.fleet.nodes import fleet_nodes, node_names
 from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
 from fleetridge_server.http.parameters import OpenDatabase, VerdictFilter, states_of

@@ -18,7 +18,7 @@ import fleetridge
 from fleetridge.quantities import binary_size, percent, quantity, signed_percent, significant
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.engine.state import ACCUSING, STATES
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES
 from fleetridge_server.engine.wording import reading_words, roof_words, variant
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from fleetridge.quantities import MISSING, age, signed_percent
 from fleetridge.terminal_text import visible
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.engine.rule import FEWEST_PEERS
-from fleetridge_server.engine.state import STATES, State
 
 # One shape for each state, so that none is known by its colour alone.
 SIGNS: Mapping[State, str] = {

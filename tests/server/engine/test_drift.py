@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, drift, drift_samples
+from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, drift_samples
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors
-from fleetridge_server.engine.upgrades import floors, gpu_drifts
+from fleetridge_server.engine.upgrades import floors
 from fleetridge_server.engine.values import by_gpu
+from support.drifts import drift, gpu_drifts
 from support.judged import AS_OF, CONDITIONS, DAY, MONDAY, PI, fleet, series
 
 EPOCH = Epoch(Factors(driver="580"), CONDITIONS)

@@ -63,12 +63,12 @@ def test_a_model_that_no_table_knows_is_compared_with_its_like_all_the_same() ->
     assert evaluation.notices == ()
 
 
-def test_two_products_of_one_name_and_unknown_size_are_two_populations() -> None:
+def test_two_products_of_one_name_and_unknown_size_are_mixed_products() -> None:
     """A part with 304 compute units beside one with 80, where the count was not sent."""
     unknown = replace(CONDITIONS, sm_count=None)
     reports = [replace(own, conditions=unknown) for own in fleet([100.0] * 4 + [30.0] * 4, runs=3)]
     assert flagged(reports) == set()
-    assert [notice.kind for notice in judged(reports).notices] == ["two_populations"]
+    assert [notice.kind for notice in judged(reports).notices] == ["mixed_products"]
 
 
 def test_cards_of_another_memory_size_are_compared_apart() -> None:

@@ -117,7 +117,7 @@ def test_a_pending_repair_is_told_and_past_repairs_are_not() -> None:
     )
 
 
-def test_a_name_over_two_sizes_is_two_populations_and_no_broken_half() -> None:
+def test_a_name_over_two_sizes_is_mixed_products_and_no_broken_half() -> None:
     halves = [(304, 100.0), (80, 30.0)]
     reports = [
         replace(report(f"g{units}-{place}", value), conditions=replace(CONDITIONS, sm_count=units))
@@ -125,7 +125,7 @@ def test_a_name_over_two_sizes_is_two_populations_and_no_broken_half() -> None:
         for place in range(4)
     ]
     assert flagged(reports) == set()
-    assert [notice.kind for notice in judged(reports).notices] == ["two_populations"]
+    assert [notice.kind for notice in judged(reports).notices] == ["mixed_products"]
 
 
 def test_a_slice_is_not_compared_with_whole_cards() -> None:

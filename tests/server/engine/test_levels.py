@@ -103,7 +103,7 @@ def test_a_missing_reading_is_a_level_of_its_own() -> None:
 def test_one_name_for_two_products_is_said_once() -> None:
     reports = [*noisy(100.0, 10, 0), *noisy(60.0, 10, 10)]
     assert flagged(reports) == set()
-    assert only_notice(reports).kind == "two_populations"
+    assert only_notice(reports).kind == "mixed_products"
 
 
 def test_a_split_along_nodes_names_the_nodes() -> None:
@@ -122,7 +122,7 @@ def test_gpus_of_another_size_are_another_cohort() -> None:
     ]
     reports = [*[replace(own, gpu_id=f"big-{own.gpu_id}") for own in fleet([100.0] * 5)], *small]
     assert flagged(reports) == set()
-    assert only_notice(reports).kind == "two_populations"
+    assert only_notice(reports).kind == "mixed_products"
 
 
 def test_wide_cohorts_are_said_to_be_wide() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
+from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.nodes import ExpectedNode, NodeRoster
-from fleetridge_server.engine.state import Mark
 from support.judged import AS_OF, DAY, at_node, fleet, series
 
 NODE = NodeName("east", "n1")

@@ -14,8 +14,8 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors, JudgedReport
 from fleetridge_server.engine.explanation import Onset, SettingChange, onset, streak_words
-from fleetridge_server.engine.upgrades import gpu_drifts
 from fleetridge_server.engine.values import by_gpu
+from support.drifts import gpu_drifts
 from support.judged import AS_OF, DAY, MONDAY, PI, fleet, judged, series
 
 PEERS = fleet([100.0] * 19)

@@ -13,6 +13,7 @@ from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, 
 from fleetridge_server.engine.explanation import Explanation, explanations, ranked_reasons
 from fleetridge_server.engine.reasons import peers_of, reasons
 from fleetridge_server.engine.remedies import REMEDIES, Reason
+from fleetridge_server.engine.wording import Fact
 from support.judged import AS_OF, BETA, H2D, PI, at_node, series
 
 FACTORS = Factors("580", "2.9", "13.0", 700.0, ecc_enabled=True, vbios="96")
@@ -173,7 +174,7 @@ def test_a_software_power_cap_that_all_share_explains_nothing() -> None:
 def test_the_readings_stand_beside_the_peers() -> None:
     first = told(both(pi(power_w=490.0), factors=FACTORS._replace(power_limit_w=500.0)))[0]
     assert first.text == "power limit 500 W, peers 700 W"
-    assert first.facts[0] == ("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
+    assert first.facts[0] == Fact("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
 
 
 def test_rates_per_ghz_are_told_with_their_unit_and_digits() -> None:

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import make_url
 
 from fleetridge_server.db.database import open_database
-from fleetridge_server.db.troubles import ToldTroubleError
+from fleetridge_server.db.troubles import DatabaseTroubleError
 from fleetridge_server.evaluation import process as room
 from fleetridge_server.evaluation import schedule as schedule_room
 from fleetridge_server.evaluation.process import (
@@ -100,8 +100,8 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def running(process: EvaluationProcess) -> int:
-    assert process.pid is not None
-    return process.pid
+    assert process.child.pid is not None
+    return process.child.pid
 
 
 def is_due(fleet: Fleet) -> bool:
@@ -147,15 +147,15 @@ def test_a_process_starts_with_the_first_evaluation_and_is_gone_in_the_end(
     fleet: Fleet, process: EvaluationProcess
 ) -> None:
     """A server that evaluates nothing needs none; between two evaluations it stays."""
-    before, device_group = process.pid, new_fleet(fleet)
+    before, device_group = process.child.pid, new_fleet(fleet)
     process.evaluate(device_group)
     pid = running(process)
     process.evaluate(device_group)
-    is_the_same = process.pid == pid
+    is_the_same = process.child.pid == pid
     process.close()
     process.close()
 
-    assert (before, is_the_same, process.pid, is_running(pid)) == (None, True, None, False)
+    assert (before, is_the_same, process.child.pid, is_running(pid)) == (None, True, None, False)
 
 
 @pytest.mark.parametrize("reason", ["program._LARGE_KIB = 0", "program._IDLE_S = 0.5"])
@@ -174,7 +174,7 @@ def test_a_process_that_ended_by_itself_is_replaced_and_nobody_is_told(
     is_gone = until_gone(first)
     process.evaluate(device_group)
 
-    assert (is_gone, process.pid == first) == (True, False)
+    assert (is_gone, process.child.pid == first) == (True, False)
     assert caplog.records == []
 
 
@@ -241,7 +241,7 @@ def test_a_large_server_makes_no_process_large(fleet: Fleet, process: Evaluation
     pid = running(process)
     process.evaluate(population)
 
-    assert process.pid == pid
+    assert process.child.pid == pid
 
 
 def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, process: EvaluationProcess) -> None:
@@ -253,7 +253,7 @@ def test_signals_that_end_the_server_do_not_end_the_process(fleet: Fleet, proces
         os.kill(pid, number)
     process.evaluate(device_group)
 
-    assert process.pid == pid
+    assert process.child.pid == pid
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_program_that_does_not_start_leaves_the_device_due(
     with pytest.raises(ProcessLostError, match=why):
         process.evaluate(device_group)
 
-    assert (is_due(fleet), process.pid) == (True, None)
+    assert (is_due(fleet), process.child.pid) == (True, None)
 
 
 def test_an_evaluation_that_somebody_else_made_is_told_as_such(
@@ -306,7 +306,7 @@ def test_a_database_that_cannot_be_used_is_told_in_words(sqlite_databases: Sqlit
         device_group = new_fleet(fleet)
         path.rename(path.with_suffix(".aside"))
         with closing(EvaluationProcess(url, database, None)) as process:
-            with pytest.raises(ToldTroubleError, match="was deleted, moved or replaced"):
+            with pytest.raises(DatabaseTroubleError, match="was deleted, moved or replaced"):
                 process.evaluate(device_group)
             path.with_suffix(".aside").rename(path)
             process.evaluate(device_group)

@@ -7,11 +7,11 @@ from sqlalchemy import event, select
 
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Conditions
-from fleetridge_server.engine.drift import drift
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
-from fleetridge_server.engine.upgrades import runs_by_roof
 from fleetridge_server.evaluation import judged_reports as evidence
+from fleetridge_server.evaluation.gpu_history import runs_by_roof
 from fleetridge_server.evaluation.judged_reports import GpuOfDevice, judged_reports
+from support.drifts import drift
 from support.evaluations import DAY, HOUR, NOON, Fleet, a_report
 from support.reports import compute_roof, make_skipped_report, memory_roof
 

@@ -9,8 +9,8 @@ import pytest
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, RoofReading
+from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.ridge import Filter
-from fleetridge_server.engine.state import Mark
 from fleetridge_server.evaluation.figures import evaluated_figures, filtered_figures, peers_of
 from fleetridge_server.verdicts.evaluation_shapes import FleetFigures
 from support.judged import AS_OF, BETA, CONDITIONS, DAY, H2D, PI, fleet, reading, report, series

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
-from fleetridge_server.engine.drift import drift
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors, JudgedReport, RoofReading
-from fleetridge_server.engine.upgrades import runs_by_roof
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.gpu_history import (
     DRIFT_FLOORS,
@@ -22,7 +20,9 @@ from fleetridge_server.evaluation.gpu_history import (
     fleet_upgrades,
     gpu_history,
     has_drifts,
+    runs_by_roof,
 )
+from support.drifts import drift
 from support.judged import AS_OF, BETA, CONDITIONS, DAY, PI, report, series
 from support.upgrades import upgrade_effects
 

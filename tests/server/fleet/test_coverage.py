@@ -87,9 +87,9 @@ def test_what_a_token_in_quarantine_sent_does_not_count_until_it_is_released(fle
 
 def sent(fleet: Fleet, report: dict[str, Any], token_id: int) -> None:
     """Store a report that came with a token."""
-    item = examined(report, sent_at=None, received_at=NOON + HOUR)
+    item = examined(report, sent_at=None, received_at=NOON + HOUR, token_id=token_id)
     assert isinstance(item, Accepted)
-    assert write_reports(fleet.database, [item], token_id=token_id) == ["created"]
+    assert write_reports(fleet.database, [item]) == ["created"]
 
 
 def test_the_share_of_now_is_that_which_the_reports_give(fleet: Fleet) -> None:

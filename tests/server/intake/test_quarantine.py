@@ -42,9 +42,9 @@ def make_token(database: Database, name: str) -> int:
 def store(database: Database, reports: Iterable[dict[str, Any]], token_id: int, at: datetime = NOON + HOUR) -> None:
     """Store some reports with a token, each in a call of its own."""
     for own in reports:
-        item = examined(own, sent_at=None, received_at=at)
+        item = examined(own, sent_at=None, received_at=at, token_id=token_id)
         assert isinstance(item, Accepted), item
-        assert write_reports(database, [item], token_id=token_id) == ["created"]
+        assert write_reports(database, [item]) == ["created"]
 
 
 def move(database: Database, token_id: int) -> int:

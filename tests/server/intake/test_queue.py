@@ -79,9 +79,9 @@ class Callers:
     def told(self) -> dict[str | None, str]:
         """What those were told whose calls were taken."""
         return {
-            name: answer.told.content.decode()
+            name: answer.reply.content.decode()
             for name, answer in self.answers.items()
-            if isinstance(answer.told, Reply)
+            if isinstance(answer.reply, Reply)
         }
 
 

@@ -14,7 +14,7 @@ from fleetridge_server.db.database import Database, open_database
 from fleetridge_server.db.tables import Device, DeviceNameRow, Document, Gpu, Report, Roof
 from fleetridge_server.intake import store
 from fleetridge_server.intake.examine import Accepted, examined
-from fleetridge_server.intake.store import PostedCall, Stored, store_calls, write_reports
+from fleetridge_server.intake.store import Stored, store_calls, write_reports
 from support.patience import PATIENCE_S
 from support.reports import compute_roof, make_report, make_skipped_report, memory_roof
 from support.times import NOW
@@ -234,7 +234,7 @@ def test_a_call_that_was_part_of_a_deadlock_is_tried_again(database: Database, m
     """PostgreSQL ends one of two calls that wait for each other; its reports are stored all the same."""
     tries = 0
 
-    def store_after_a_deadlock(session: Session, calls: Sequence[PostedCall]) -> list[list[Stored]]:
+    def store_after_a_deadlock(session: Session, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
         nonlocal tries
         tries += 1
         if tries == 1:

@@ -11,7 +11,7 @@ from fleetridge_server.auth.scopes import Caller
 from fleetridge_server.intake import examine
 from fleetridge_server.intake import take as taking
 from fleetridge_server.intake import take as together
-from fleetridge_server.intake.store import LostRaceError, PostedCall, write_calls
+from fleetridge_server.intake.store import LostRaceError, write_calls
 from fleetridge_server.intake.take import take, write_together
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.telemetry.logs import logs_to
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fleetridge.strict_json import Json
     from fleetridge_server.db.database import Database
-    from fleetridge_server.intake.examine import Item
+    from fleetridge_server.intake.examine import Accepted, Item
     from fleetridge_server.intake.store import Stored
     from fleetridge_server.intake.take import Call, Outcome
 
@@ -50,10 +50,10 @@ def fail_to_examine(monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any]) -> Non
     """Have one report break what looks at it."""
     examined = examine.examined
 
-    def breaking(item: Json, *, sent_at: datetime | None, received_at: datetime) -> Item:
+    def breaking(item: Json, *, sent_at: datetime | None, received_at: datetime, token_id: int | None) -> Item:
         if item == bad:
             raise LookupError("of this one alone")
-        return examined(item, sent_at=sent_at, received_at=received_at)
+        return examined(item, sent_at=sent_at, received_at=received_at, token_id=token_id)
 
     monkeypatch.setattr(examine, "examined", breaking)
 
@@ -61,8 +61,8 @@ def fail_to_examine(monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any]) -> Non
 def fail_to_store(monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any], error: Exception) -> None:
     """Have one report break what stores it."""
 
-    def breaking(database: Database, calls: Sequence[PostedCall]) -> list[list[Stored]]:
-        if any(item.sent_id == bad["report_id"] for call in calls for item in call.accepted):
+    def breaking(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
+        if any(item.sent_id == bad["report_id"] for call in calls for item in call):
             raise error
         return write_calls(database, calls)
 
@@ -73,8 +73,8 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Reports of the calls of each transaction from now on."""
     made: list[list[int]] = []
 
-    def noting(database: Database, calls: Sequence[PostedCall]) -> list[Outcome]:
-        made.append([len(call.accepted) for call in calls])
+    def noting(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[Outcome]:
+        made.append([len(call) for call in calls])
         return write_together(database, calls)
 
     monkeypatch.setattr(taking, "write_together", noting)
@@ -166,11 +166,11 @@ def test_calls_are_examined_only_when_it_is_their_turn(database: Database, monke
     steps: list[str] = []
     examined = examine.examined
 
-    def noting(item: Json, *, sent_at: datetime | None, received_at: datetime) -> Item:
+    def noting(item: Json, *, sent_at: datetime | None, received_at: datetime, token_id: int | None) -> Item:
         steps.append("examined")
-        return examined(item, sent_at=sent_at, received_at=received_at)
+        return examined(item, sent_at=sent_at, received_at=received_at, token_id=token_id)
 
-    def storing(database: Database, calls: Sequence[PostedCall]) -> list[Outcome]:
+    def storing(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[Outcome]:
         steps.append("stored")
         return write_together(database, calls)
 
@@ -242,9 +242,9 @@ def test_calls_that_can_be_stored_later_are_told_to_come_again(
 
     [answer] = take(database, [a_call(bad)])
 
-    assert isinstance(answer.told, ProblemError)
-    assert (answer.told.problem.status, answer.told.problem.code) == (503, code)
-    assert int(answer.told.headers["Retry-After"]) > 0
+    assert isinstance(answer.reply, ProblemError)
+    assert (answer.reply.problem.status, answer.reply.problem.code) == (503, code)
+    assert int(answer.reply.headers["Retry-After"]) > 0
 
 
 def test_calls_share_the_database_s_time_of_their_transaction(
@@ -252,9 +252,9 @@ def test_calls_share_the_database_s_time_of_their_transaction(
 ) -> None:
     """So that the sum over all calls is what the database took; a call that stores nothing has none of it."""
 
-    def storing(_database: Database, calls: Sequence[PostedCall]) -> list[Outcome]:
+    def storing(_database: Database, calls: Sequence[Sequence[Accepted]]) -> list[Outcome]:
         add_database_time(6.0)
-        return [["created"] * len(call.accepted) for call in calls]
+        return [["created"] * len(call) for call in calls]
 
     monkeypatch.setattr(taking, "write_together", storing)
     calls = [of_gpus(1), a_call(b""), of_gpus(2, 3), a_call({"reports": [{}]}), of_gpus(4)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -10,7 +11,7 @@ from fleetridge_server.auth.tokens import NewToken, add_token, sha256_of
 from fleetridge_server.db.tables import Report
 from fleetridge_server.intake import take
 from fleetridge_server.intake.examine import Accepted, examined
-from fleetridge_server.intake.store import LostRaceError, PostedCall, Stored, write_calls
+from fleetridge_server.intake.store import LostRaceError, Stored, write_calls
 from fleetridge_server.intake.take import write_together
 from support.reports import make_report
 from support.times import NOW
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from fleetridge_server.db.database import Database
 
-Write: TypeAlias = "Callable[[Database, Sequence[PostedCall]], list[list[Stored]]]"
+Write: TypeAlias = "Callable[[Database, Sequence[Sequence[Accepted]]], list[list[Stored]]]"
 
 
 def item(number: int = 1) -> Accepted:
@@ -47,7 +48,7 @@ def transactions(monkeypatch: pytest.MonkeyPatch, write: Write = write_calls) ->
     """Calls of each transaction from now on."""
     made: list[int] = []
 
-    def noting(database: Database, calls: Sequence[PostedCall]) -> list[list[Stored]]:
+    def noting(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
         made.append(len(calls))
         return write(database, calls)
 
@@ -59,7 +60,7 @@ def test_calls_are_stored_in_one_transaction(database: Database, monkeypatch: py
     """Each is told of its own reports."""
     made = transactions(monkeypatch)
 
-    outcomes = write_together(database, [PostedCall([item(1), item(2)]), PostedCall([item(3)]), PostedCall([item(4)])])
+    outcomes = write_together(database, [[item(1), item(2)], [item(3)], [item(4)]])
 
     assert outcomes == [["created", "created"], ["created"], ["created"]]
     assert made == [3]
@@ -70,7 +71,7 @@ def test_the_same_report_in_two_calls_is_stored_once(database: Database) -> None
     """Whoever came first has made it."""
     same = item()
 
-    outcomes = write_together(database, [PostedCall([same]), PostedCall([same, item(2)]), PostedCall([same])])
+    outcomes = write_together(database, [[same], [same, item(2)], [same]])
 
     assert outcomes == [["created"], ["duplicate", "created"], ["duplicate"]]
     assert stored(database) == 2
@@ -81,7 +82,7 @@ def test_each_call_is_stored_under_its_own_token(database: Database) -> None:
     tokens = [made_token(database, quarantined=is_quarantined) for is_quarantined in (False, True)]
     items = [item(number) for number in (1, 2)]
 
-    write_together(database, [PostedCall([own], token) for own, token in zip(items, tokens, strict=True)])
+    write_together(database, [[replace(own, token_id=token)] for own, token in zip(items, tokens, strict=True)])
     with database.reading() as session:
         found = {row.id: (row.token_id, row.quarantined) for row in session.scalars(select(Report))}
 
@@ -96,13 +97,13 @@ def test_a_call_that_cannot_be_stored_takes_no_other_with_it(
     """Nothing of it is stored, and all of the others'."""
     bad = item(2)
 
-    def write(database: Database, calls: Sequence[PostedCall]) -> list[list[Stored]]:
-        if any(bad in call.accepted for call in calls):
+    def write(database: Database, calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
+        if any(bad in call for call in calls):
             raise error
         return write_calls(database, calls)
 
     made = transactions(monkeypatch, write)
-    outcomes = write_together(database, [PostedCall([item(1)]), PostedCall([bad]), PostedCall([item(3)])])
+    outcomes = write_together(database, [[item(1)], [bad], [item(3)]])
 
     assert outcomes == [["created"], error, ["created"]]
     assert made == [3, 1, 1, 1]
@@ -115,11 +116,11 @@ def test_a_database_that_takes_nothing_is_asked_once_for_all(
     """Else each of them would wait in turn for the same."""
     locked = OperationalError("BEGIN", {}, Exception("database is locked"))
 
-    def refuse(_database: Database, _calls: Sequence[PostedCall]) -> list[list[Stored]]:
+    def refuse(_database: Database, _calls: Sequence[Sequence[Accepted]]) -> list[list[Stored]]:
         raise locked
 
     made = transactions(monkeypatch, refuse)
-    outcomes = write_together(database, [PostedCall([item(number)]) for number in (1, 2, 3)])
+    outcomes = write_together(database, [[item(number)] for number in (1, 2, 3)])
 
     assert outcomes == [locked] * 3
     assert made == [3]

@@ -57,13 +57,13 @@ def sqlite_url(sqlite_databases: SqliteDatabases) -> Iterator[str]:
 def started(worker: WorkerProcess) -> int:
     """Number of the process once it takes calls."""
     [answer] = worker.take([a_call(b"")])
-    assert (status_of(answer), worker.pid is None) == (422, False)
+    assert (status_of(answer), worker.child.pid is None) == (422, False)
     return running(worker)
 
 
 def running(worker: WorkerProcess) -> int:
-    assert worker.pid is not None
-    return worker.pid
+    assert worker.child.pid is not None
+    return worker.child.pid
 
 
 def killed(pid: int) -> None:
@@ -89,7 +89,7 @@ def every_answer() -> list[Call]:
 
 def comparable(answer: CallOutcome) -> tuple[object, ...]:
     """All of an answer but its time in the database."""
-    headers = answer.told.headers if isinstance(answer.told, ProblemError) else {}
+    headers = answer.reply.headers if isinstance(answer.reply, ProblemError) else {}
     return status_of(answer), told_by(answer), headers, answer.stats.outcomes, answer.stats.lags_s
 
 
@@ -115,13 +115,13 @@ def test_a_process_of_its_own_answers_as_this_one_does(
 def test_a_process_starts_with_the_first_call_and_is_gone_in_the_end(sqlite_url: str) -> None:
     """A server that takes no reports needs none."""
     worker = WorkerProcess(sqlite_url, None)
-    before = worker.pid
+    before = worker.child.pid
     pid = started(worker)
     worker.take([of_gpus(1)])
-    is_the_same = worker.pid == pid
+    is_the_same = worker.child.pid == pid
     worker.close()
 
-    assert (before, is_the_same, worker.pid, is_running(pid)) == (None, True, None, False)
+    assert (before, is_the_same, worker.child.pid, is_running(pid)) == (None, True, None, False)
 
 
 def test_a_worker_that_never_started_is_closed_like_any_other(sqlite_url: str) -> None:
@@ -130,7 +130,7 @@ def test_a_worker_that_never_started_is_closed_like_any_other(sqlite_url: str) -
     worker.close()
     worker.close()
 
-    assert worker.pid is None
+    assert worker.child.pid is None
 
 
 def test_a_process_that_is_lost_without_calls_is_replaced_and_nobody_is_told(
@@ -165,7 +165,7 @@ def test_reports_of_a_process_that_is_lost_are_to_come_again_and_are_stored_once
     again = worker.take(calls)
 
     assert [(status_of(answer), told_by(answer)["code"]) for answer in answers] == [(503, "busy")] * 2
-    assert all(isinstance(answer.told, ProblemError) and answer.told.headers["Retry-After"] for answer in answers)
+    assert all(isinstance(answer.reply, ProblemError) and answer.reply.headers["Retry-After"] for answer in answers)
     assert [outcomes_of(answer) for answer in again] == [["created", "created"], ["created"]]
     assert len(stored_ids(database_url)) == 3
     [record] = caplog.records
@@ -203,23 +203,23 @@ def test_signals_that_end_the_server_do_not_end_its_processes(sqlite_url: str) -
         [answer] = worker.take([of_gpus(1)])
 
         assert outcomes_of(answer) == ["created"]
-        assert worker.pid == pid
+        assert worker.child.pid == pid
 
 
 def test_signals_that_meet_a_process_as_it_starts_do_not_end_it(sqlite_url: str) -> None:
     """A server may be told to end a moment after its first report."""
     with closing(WorkerProcess(sqlite_url, None)) as worker, ThreadPoolExecutor(1) as threads:
         taken = threads.submit(worker.take, [of_gpus(1)])
-        while worker.pid is None:
+        while worker.child.pid is None:
             assert not taken.done()
             time.sleep(0.001)
-        pid = worker.pid
+        pid = worker.child.pid
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pid, number)
         [answer] = taken.result(PATIENCE_S)
 
         assert outcomes_of(answer) == ["created"]
-        assert worker.pid == pid
+        assert worker.child.pid == pid
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_program_that_does_not_start_makes_reports_come_again(
 
     assert [status_of(answer) for answer in answers] == [503, 503]
     assert [(record.levelname, why in record.getMessage()) for record in caplog.records] == [("ERROR", True)]
-    assert worker.pid is None
+    assert worker.child.pid is None
 
 
 def test_a_program_that_did_not_start_is_started_by_the_next_call(

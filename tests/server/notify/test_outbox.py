@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def make_message(database: Database, now: datetime = NOW) -> list[AlertView]:
     """Alerts of the message that is made now; none where there are none."""
     with database.writing() as session:
-        alerts = outbox.untold(session)
+        alerts = outbox.unsent(session)
         if alerts:
             outbox.add_message(session, alerts, " ".join(f"{alert.gpu} {alert.status}" for alert in alerts), now)
     return alerts
@@ -71,7 +71,7 @@ def test_the_alerts_of_made_up_gpus_are_told_to_nobody(database: Database) -> No
     open_alerts(database, "GPU-1", simulated=True, cluster="simulated")
     assert make_message(database) == []
     with database.reading() as session:
-        assert not outbox.has_untold(session)
+        assert not outbox.has_unsent(session)
 
 
 def test_a_message_takes_a_bounded_number_of_alerts_and_the_next_the_rest(database: Database) -> None:

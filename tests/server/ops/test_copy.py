@@ -67,7 +67,7 @@ def source_url(database_url: str) -> str:
     fleet.evaluate()
     with database.writing() as session:
         session.execute(insert(StoredMark).values(**MARK))
-        session.execute(insert(InventoryEntry).values(cluster="east", node="n1", imported_at=NOON))
+        session.execute(insert(InventoryEntry).values(cluster="east", node="n1"))
         session.execute(insert(Notification).values(**MESSAGE))
         session.execute(insert(StoredToken).values(name="t", sha256=b"\x00\xff", scopes="read", created_at=NOON))
         device_id = fleet.device_group().device_id
@@ -223,7 +223,7 @@ def test_what_changed_in_the_source_meanwhile_is_changed_in_the_copy(source_url:
     fleet.evaluate()
     with database.writing() as session:
         session.execute(delete(InventoryEntry))
-        session.execute(insert(InventoryEntry).values(id=77, cluster="east", node="n1", imported_at=NOON))
+        session.execute(insert(InventoryEntry).values(id=77, cluster="east", node="n1"))
         session.execute(delete(Document).where(Document.received_at == LONG_AGO))
         session.execute(update(Gpu).where(Gpu.identity == "GPU-old").values(memory_bytes=None))
     database.close()

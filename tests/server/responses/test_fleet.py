@@ -7,7 +7,7 @@ import pytest
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.explanation import explanations
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.responses.fleet import Coverage, Together, sentence, slow_places
 from support.judged import AS_OF, at_node, report

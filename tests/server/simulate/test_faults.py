@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from fleetridge_server.simulate.fleet import FAULTS, FaultError, FaultName, Order, order_of
+from fleetridge_server.simulate.faults import FAULTS, FaultError, FaultName, Order, order_of
 
 
 @pytest.mark.parametrize(

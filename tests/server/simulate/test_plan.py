@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from fleetridge_server.simulate.fleet import order_of
+from fleetridge_server.simulate.faults import order_of
 from fleetridge_server.simulate.plan import PRODUCTS, Ask, Plan, PlanError, plan_of
 
 UNTIL = datetime(2026, 11, 20, tzinfo=timezone.utc)

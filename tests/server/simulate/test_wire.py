@@ -10,7 +10,7 @@ import pytest
 
 from fleetridge.report import Report
 from fleetridge_server.intake.examine import Accepted, examined
-from fleetridge_server.simulate.fleet import FAULTS, order_of
+from fleetridge_server.simulate.faults import FAULTS, order_of
 from fleetridge_server.simulate.plan import PRODUCTS, Ask, Plan, plan_of
 from fleetridge_server.simulate.wire import clock_ahead, gpu_uuid, node_reports
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fleetridge_server.engine.notices import NoticeKind
+from fleetridge_server.engine.wording import Fact
 from fleetridge_server.text.words import facts, notices, state_word
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown
 from fleetridge_server.verdicts.roof_shapes import RoofName
-from fleetridge_server.verdicts.verdict_shapes import FactShown
 
-LIMIT = FactShown("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
-DRAW = FactShown("power_w", "490 W", "690 W", 490.0, 690.0, "W")
-DRIVER = FactShown("driver", "535.54.03", "580.95.05")
+LIMIT = Fact("power_limit_w", "500 W", "700 W", 500.0, 700.0, "W")
+DRAW = Fact("power_w", "490 W", "690 W", 490.0, 690.0, "W")
+DRIVER = Fact("driver", "535.54.03", "580.95.05")
 
 
 def notice(text: str, regime: str, effect: float | None = None, *, kind: NoticeKind = "factor_step") -> NoticeShown:
@@ -27,13 +27,11 @@ def notice(text: str, regime: str, effect: float | None = None, *, kind: NoticeK
     [
         ((LIMIT, DRAW), "power limit 500 W, peers 700 W", " (power draw 490 W, peers 690 W)"),
         ((DRIVER,), "driver 535.54.03 (most peers 580.95.05)", ""),
-        ((FactShown("remapped_rows_pending", "yes", ""),), "a memory repair waits for a reset", ""),
+        ((Fact("remapped_rows_pending", "yes", ""),), "a memory repair waits for a reset", ""),
         ((), "", ""),
     ],
 )
-def test_a_reading_that_the_sentence_says_is_not_said_again(
-    found: tuple[FactShown, ...], beside: str, said: str
-) -> None:
+def test_a_reading_that_the_sentence_says_is_not_said_again(found: tuple[Fact, ...], beside: str, said: str) -> None:
     assert facts(found, beside=beside) == said
 
 

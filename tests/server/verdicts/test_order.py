@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.engine.state import ACCUSING, STATES, State
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
 from fleetridge_server.verdicts.fleet_order import (
     NOT_ACCUSED,
     OrderedGpu,

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors, JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
+from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.nodes import NodeRoster
-from fleetridge_server.engine.state import Mark
-from fleetridge_server.engine.upgrades import gpu_drifts
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.verdicts.evaluation_shapes import References, references_of
 from fleetridge_server.verdicts.record import Recorder, VerdictRecord, shown_verdict
 from fleetridge_server.verdicts.sentence import roof_name
 from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof
+from support.drifts import gpu_drifts
 from support.judged import AS_OF, BETA, DAY, H2D, MONDAY, PI, at_node, fleet, reading, report, series, with_factors
 
 SOUND = fleet([800.0] * 8, runs=3)

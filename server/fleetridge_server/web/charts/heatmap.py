@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fleetridge.quantities import signed_percent
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import fitted, squeezed
 from fleetridge_server.web.charts.heatmap_layout import (

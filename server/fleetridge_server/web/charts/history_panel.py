@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from fleetridge.quantities import quantity, significant
-from fleetridge_server.engine.state import State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, roomy, squeezed, width_of, written
 from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, words
 from fleetridge_server.web.charts.svg import coordinate as c

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetridge.roofline import Bound, attainable_tflops, ridge_flop_per_byte
-from fleetridge_server.engine.state import ACCUSING
+from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.web.charts.axes import LINE, LogAxis
 from fleetridge_server.web.charts.svg import coordinate, element, group, path, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleetridge_server.engine.state import ACCUSING, State
+from fleetridge_server.engine.gpu_state import ACCUSING, State
 from fleetridge_server.web.charts.axes import fitted, width_of
 from fleetridge_server.web.charts.svg import Layout, element, escaped, path, words
 from fleetridge_server.web.charts.svg import coordinate as c

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.web.charts.heatmap import heatmap_svg
 from fleetridge_server.web.charts.heatmap_layout import HeatCell, HeatCluster, HeatMap, HeatNode, HeatRack
 from fleetridge_server.web.charts.svg import Layout

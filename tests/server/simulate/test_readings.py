@@ -11,7 +11,8 @@ import pytest
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport
-from fleetridge_server.simulate.fleet import BETA, PI, Fault, FaultName, FleetPlan, gpu_id, simulated_reports
+from fleetridge_server.simulate.faults import Fault, FaultName
+from support.simulated_fleet import BETA, PI, FleetPlan, gpu_id, simulated_reports
 
 MONDAY = datetime(2026, 1, 5, tzinfo=timezone.utc)
 

@@ -12,8 +12,8 @@ from fleetridge.report import Outcome, RoofKey
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
+from fleetridge_server.engine.gpu_state import STATES, GpuState
 from fleetridge_server.engine.nodes import NodeRoster
-from fleetridge_server.engine.state import STATES, GpuState
 from support.judged import AS_OF, DAY, MONDAY, PI, at_node, fleet, judged, report, series
 
 PEERS = fleet([100.0] * 9, runs=3)

@@ -1,12 +1,10 @@
 """
-The state of a gpu, the first that holds over all its judged roofs, and the marks by which people decided about it.
+The state of a gpu (missing, stale, slow, ok …), the first that holds over all its judged roofs; marks of people on it.
 
 No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before. A
 mark that excuses changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than
 it was when it was marked is accused again, for that is another fault. A retired gpu is out of the fleet.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

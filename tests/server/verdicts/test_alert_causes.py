@@ -10,8 +10,7 @@ from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
 from fleetridge_server.engine.nodes import ExpectedNode
-from fleetridge_server.evaluation.alert_causes import accused_roofs, alert_causes
-from fleetridge_server.verdicts.alerts import AlertCause
+from fleetridge_server.verdicts.alerts import AlertCause, accused_roofs, alert_causes
 from support.judged import AS_OF, PI, at_node, report, series
 
 HEALTHY = [report for number in range(24) for report in series(f"ok-{number:02}", [800.0 + number * 0.1] * 3)]
