@@ -1,7 +1,5 @@
 """The application: routes, middleware and tasks, put together from the settings."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress

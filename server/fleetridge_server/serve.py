@@ -1,7 +1,5 @@
 """Serving over HTTP: where to listen, when it is ready, how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

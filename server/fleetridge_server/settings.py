@@ -4,8 +4,6 @@ Settings of a server, from its environment.
 Few on purpose; each can also be given on the command line, which wins.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`/alerts` and `/marks`: what needs attention, and what people decided of it."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """What a driver, a setting or a place does to a device's gpus."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, get_args
 

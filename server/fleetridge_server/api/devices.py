@@ -1,7 +1,5 @@
 """`/devices` and the main question: the ridge of a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

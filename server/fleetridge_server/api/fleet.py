@@ -1,7 +1,5 @@
 """The one answer about the whole fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The gpus of a device, worst first, as one evaluation says; filters choose which are listed and change no number."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

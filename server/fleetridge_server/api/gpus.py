@@ -1,7 +1,5 @@
 """One gpu: who and where it is, what it reaches against its peers, what it reported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from uuid import UUID

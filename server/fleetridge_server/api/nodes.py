@@ -1,7 +1,5 @@
 """Nodes: all of them, those for a scheduler to leave out, and one with its gpus."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`/reports`: taken in, given back, and what stays of one whose document was dropped."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID

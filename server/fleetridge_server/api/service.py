@@ -1,7 +1,5 @@
 """The service itself: `/livez`, `/readyz`, `/metrics` and `/openapi.json`."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What served models can expect of a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

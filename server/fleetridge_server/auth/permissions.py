@@ -1,7 +1,5 @@
 """What each route asks for, and whether a caller may."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Depends, Request

@@ -5,8 +5,6 @@ Scopes, what a token allows, and callers.
 the fleet, and whoever looks at it need not be able to post.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -5,8 +5,6 @@ Tokens as this process knows them, and when each was last used, so that few requ
 none before the change is committed. `TokenUsage` gathers last uses, which are written once in a while.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from collections import OrderedDict

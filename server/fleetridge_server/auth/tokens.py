@@ -10,8 +10,6 @@ the checksum let secret scanners find a token that leaked, and let a server tell
 without asking the database. A session is a cookie of 256 random bits in place of a token; its hash is kept too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -4,8 +4,6 @@ What ends a command, in a sentence.
 It knows every error that a command may end with, and so imports what raises them: it is asked once there is one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError

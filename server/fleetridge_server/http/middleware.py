@@ -1,7 +1,5 @@
 """What every answer has, what is noted of every request, and every error as an answer of one shape."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

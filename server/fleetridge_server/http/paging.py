@@ -4,8 +4,6 @@ Pages by key: the token of the next page says after which entry it begins, and a
 So a list that goes on over several calls stays one list, whatever is measured meanwhile.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Callable, Sequence

@@ -9,8 +9,6 @@ A route that reads is a plain function, which runs in a thread, and opens its ow
             …
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 

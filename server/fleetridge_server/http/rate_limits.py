@@ -7,8 +7,6 @@ without end for the header of a request and for a client that reads nothing: who
 would use up every file that this process may open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource

@@ -9,8 +9,6 @@ not written again, so that an interrupted copy goes on at the cost of reading. N
 PostgreSQL, by one statement for all on SQLite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

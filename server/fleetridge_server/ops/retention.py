@@ -6,8 +6,6 @@ Reports, roofs and verdicts stay for good; no evaluation reads a document. Every
 round, which makes the months of documents ahead and drops where that is asked for; two at once make way for each other.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@ Answers about a device: its gpus and their ridges, and the rows that answers abo
 Pure: what a program or a person is shown follows from its arguments alone, `as_of` included.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

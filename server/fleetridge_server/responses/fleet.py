@@ -1,7 +1,5 @@
 """The fleet: counts by verdict, coverage, worst nodes, changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

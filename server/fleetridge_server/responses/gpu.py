@@ -1,7 +1,5 @@
 """One gpu: what it reaches, its verdict, its history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime

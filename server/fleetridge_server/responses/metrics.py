@@ -1,7 +1,5 @@
 """Metrics of gpus and devices as Prometheus reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One node: its gpus, its roster, what its slowest costs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -6,8 +6,6 @@ digits. Names that end otherwise are not folded. Names that no host could have a
 or a comma in it would stand for other nodes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A verdict in answers: by which evaluation, in short, and what the gpu reaches be
 Pure: verdicts, readings of the reports behind them and figures in; roofs of gpus out, for answers and charts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone

@@ -5,8 +5,6 @@ The statistics are noted by whoever does a part of the request. They belong to i
 thread that does its work.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

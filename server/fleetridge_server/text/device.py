@@ -1,7 +1,5 @@
 """Devices as text."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """One gpu as text: its ridges, its verdict, its history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Nodes as text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

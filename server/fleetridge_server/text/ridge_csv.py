@@ -1,7 +1,5 @@
 """The gpus of a device as CSV: a row for each gpu and judged roof, safe to open in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Words of all texts: times, counts, spreads, verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Workloads on a device, and its groups side by side, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant

@@ -1,7 +1,5 @@
 """The page of alerts, and the forms that mark gpus."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, get_args

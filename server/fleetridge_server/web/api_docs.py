@@ -1,7 +1,5 @@
 """The API's description as a page."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

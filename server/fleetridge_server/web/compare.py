@@ -1,7 +1,5 @@
 """The page that compares groups of one device: before and after a change, one group with another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response

@@ -1,7 +1,5 @@
 """The page of one device: what its gpus reach, and which of them are slower than their peers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar

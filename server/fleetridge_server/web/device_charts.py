@@ -1,7 +1,5 @@
 """The charts of a device's page: roofline, strips, distribution."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The arithmetic of a verdict, and all evidence of a gpu as one file."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

@@ -5,8 +5,6 @@ A form holds a hash of a cookie that no other site can read. Whoever makes a bro
 know it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from dataclasses import dataclass

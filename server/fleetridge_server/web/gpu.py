@@ -1,7 +1,5 @@
 """The page of one gpu: what is said of it, by which numbers, why, and what it did over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The charts of a gpu's page: roofline with its points, history."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The pages of nodes: the list, and one."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Templates, links and static files."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime

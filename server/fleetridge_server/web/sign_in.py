@@ -1,7 +1,5 @@
 """The page to sign in on, and the pages that say what went wrong."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Words and signs that pages share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Axes, and labels placed so that they do not overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

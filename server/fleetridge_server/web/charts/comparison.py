@@ -1,7 +1,5 @@
 """Groups side by side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The fleet as a map of cells."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """One gpu's past: small panels above one another on one axis of time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 

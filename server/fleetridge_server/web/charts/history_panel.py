@@ -1,7 +1,5 @@
 """One roof of one gpu over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The roofline of a device: median roofs over those of every gpu, published peaks, and what workloads reach."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fleetridge.quantities import quantity, signed_percent, significant

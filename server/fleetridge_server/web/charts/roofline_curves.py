@@ -1,7 +1,5 @@
 """The plane of a roofline, and the roofs on it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Deviation strips: every gpu of a device by its distance from the median, on a linear axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a strip shows: one gpu a mark, or a crowd."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """SVG text: elements, layouts, the frame and the legend of a chart, its style."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math
