@@ -13,7 +13,6 @@ from fleetridge_server.api import comparisons, devices, gpus, reports, service, 
 from fleetridge_server.api import fleet as fleet_routes
 from fleetridge_server.api import nodes as node_routes
 from fleetridge_server.api.service import install_description, operation_id
-from fleetridge_server.auth.permissions import require_scope
 from fleetridge_server.auth.token_cache import KnownTokens, TokenUsage, writing_token_usage
 from fleetridge_server.background import Task, in_background
 from fleetridge_server.db.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
@@ -22,7 +21,13 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.process import EvaluationProcess
 from fleetridge_server.evaluation.schedule import Evaluate, Schedule, evaluation_task
-from fleetridge_server.http.guard import FAILURES, AuthSettings, Guard, is_loopback
+from fleetridge_server.http.authentication import (
+    FAILURES,
+    Authentication,
+    AuthSettings,
+    is_loopback,
+    require_scope,
+)
 from fleetridge_server.http.middleware import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
 from fleetridge_server.http.rate_limits import Buckets, CallRate
 from fleetridge_server.intake.body import WaitingBodies
@@ -123,7 +128,7 @@ def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:
     # The last is the first to be called.
-    app.add_middleware(Guard, rules=_door_rules(settings))
+    app.add_middleware(Authentication, rules=_auth_settings(settings))
     app.add_middleware(ProblemPages)
     app.add_middleware(RequestWatch, metrics=app.state.own_metrics)
     app.add_middleware(HeadAsGet)
@@ -138,7 +143,7 @@ def _add_routes(app: FastAPI) -> None:
         app.include_router(router)
 
 
-def _door_rules(settings: Settings) -> AuthSettings:
+def _auth_settings(settings: Settings) -> AuthSettings:
     return AuthSettings(
         is_loopback=is_loopback(settings.host),
         trust_network=settings.trust_network,

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fleetridge_server.app import create_app
-from fleetridge_server.http.guard import is_loopback
+from fleetridge_server.http.authentication import is_loopback
 from fleetridge_server.http.rate_limits import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
 

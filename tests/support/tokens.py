@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from fleetridge_server.auth.scopes import Scope
+from fleetridge_server.auth.permissions import Scope
 from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
 from fleetridge_server.db.database import Database
 

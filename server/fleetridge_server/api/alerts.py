@@ -12,13 +12,13 @@ from sqlalchemy.orm import Session
 from fleetridge.report.values import UtcTime
 from fleetridge.strict_json import printable_problem
 from fleetridge_server import text
-from fleetridge_server.auth.permissions import CurrentCaller, require_place
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller, require_place
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.state import MarkKind
 from fleetridge_server.fleet.find import is_expected, is_storable, names_of_devices
 from fleetridge_server.fleet.marks import NewMark, add_mark, end_mark, mark_page
+from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, number_of, page, position_after
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, the_device
 from fleetridge_server.problems import FieldError, Problem, ProblemError

@@ -89,7 +89,7 @@ _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 _SCHEMES = {"token": {"type": "http", "scheme": "bearer", "description": "Where the server has tokens."}}
 
-# What the guard answers, in front of every route that is not open.
+# What authentication answers, in front of every route that is not open.
 _OF_GUARD = {
     "400": "More than one Authorization header, or a token in the address.",
     "401": "No token, or one that does not hold.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fleetridge.quantities import MISSING
 from fleetridge.strict_json import printable_problem
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.auth.scopes import SCOPES, Caller, Scope
+from fleetridge_server.auth.permissions import SCOPES, Caller, Scope
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

@@ -19,12 +19,12 @@ from fleetridge_server.api.alerts import (
     read_marks,
     stop_mark,
 )
-from fleetridge_server.auth.permissions import CurrentCaller, require_place
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller, require_place
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.fleet.marks import mark_page
+from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.problems import FieldError, ProblemError, problem_of
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown

@@ -9,8 +9,8 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, caller_of
-from fleetridge_server.auth.scopes import Scope
+from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, Scope
+from fleetridge_server.http.authentication import caller_of
 from fleetridge_server.web.forms import visitor_of
 from fleetridge_server.web.rendering import Frame, Links, html
 

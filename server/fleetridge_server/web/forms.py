@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
-from fleetridge_server.auth.scopes import Caller
-from fleetridge_server.auth.tokens import COOKIE, cookie_of, new_secret
+from fleetridge_server.auth.permissions import Caller
+from fleetridge_server.auth.tokens import new_secret
+from fleetridge_server.http.authentication import COOKIE, cookie_of
 from fleetridge_server.problems import FieldError, ProblemError, problem_of
 
 _QueryT = TypeVar("_QueryT", bound=BaseModel)
@@ -82,7 +83,7 @@ class Visitor:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who looks at a page, as the door found out."""
+    """Who looks at a page, as authentication found out."""
     caller: Caller | None = getattr(request.state, "caller", None)
     session = cookie_of(request.scope, COOKIE) if caller is not None and caller.token_id is not None else None
     known = session or cookie_of(request.scope, _FORM_COOKIE)
