@@ -11,16 +11,18 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import fleetridge
 from fleetridge.report.identity import DEFAULT_CLUSTER
+from fleetridge_server.commands.arguments import cluster
 from fleetridge_server.commands.evaluate import add_evaluate
 from fleetridge_server.commands.inventory import add_inventory
-from fleetridge_server.commands.maintenance import add_keeping
+from fleetridge_server.commands.maintenance import add_maintenance
 from fleetridge_server.commands.simulate import add_simulate
-from fleetridge_server.commands.token import add_token_command
+from fleetridge_server.commands.token import add_token
 from fleetridge_server.csv_import.lines import COLUMNS
 from fleetridge_server.telemetry.logs import LogFormat, is_logged_as_json, logs_to
 
@@ -116,28 +118,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("file", type=Path, metavar="FILE")
     importing.add_argument(
-        "--cluster", type=_cluster, default=DEFAULT_CLUSTER, help="cluster of the gpus (default: %(default)s)"
+        "--cluster", type=cluster, default=DEFAULT_CLUSTER, help="cluster of the gpus (default: %(default)s)"
     )
     importing.set_defaults(command=_import)
 
-    add_evaluate(commands, [database])
-    add_inventory(commands, database=database, cluster=_cluster)
-    add_token_command(commands, database=database, cluster=_cluster)
+    add_evaluate(commands, database)
+    add_inventory(commands, database)
+    add_token(commands, database)
     add_simulate(commands)
-    add_keeping(commands, database)
+    add_maintenance(commands, database)
     return parser
-
-
-def _cluster(name: str) -> str:
-    from pydantic import ValidationError
-
-    from fleetridge.report.identity import Node
-    from fleetridge_server.problems import problem_of
-
-    try:
-        return Node(cluster=name).cluster
-    except ValidationError as error:
-        raise argparse.ArgumentTypeError(problem_of(error.errors()[0])) from error
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -161,9 +151,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
     with sole_server(settings.database_url):
         if options.migrate:
             schema.migrate(settings.database_url)
-        _require_schema(settings)
-        _require_rights(settings)
-        require_safe_host(settings, has_token=_has_token(settings))
+        require_safe_host(settings, has_token=_needs_token(settings))
         serve(settings, on_ready=lambda address: print(f"fleetridge-server listens on {address}", flush=True))
     return DONE
 
@@ -186,67 +174,45 @@ def _import(options: argparse.Namespace, settings: Settings) -> int:
 
     from fleetridge_server.csv_import.reports import Import
     from fleetridge_server.db.database import open_database
+    from fleetridge_server.db.schema import check_schema
     from fleetridge_server.intake.store import LostRaceError
 
-    _require_schema(settings)
-    database = open_database(settings.database_url)
-    job = Import(database, options.cluster, on_bad=_say_bad)
-    try:
-        # Bytes that are not UTF-8 become surrogates, which make their own row a bad one and no other.
-        with options.file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
-            job.run(lines)
-        database.analyze()
-    except (DBAPIError, LostRaceError):
-        print(f"stopped: {_told(job.tally)}; import the file again, nothing counts twice")
-        raise
-    finally:
-        database.close()
-    print(_told(job.tally))
+    with closing(open_database(settings.database_url)) as database:
+        check_schema(database.engine)
+        job = Import(database, options.cluster, on_bad=_say_bad)
+        try:
+            # Bytes that are not UTF-8 become surrogates, which make their own row a bad one and no other.
+            with options.file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
+                job.run(lines)
+            database.analyze()
+        except (DBAPIError, LostRaceError):
+            print(f"stopped: {_counts(job.tally)}; import the file again, nothing counts twice")
+            raise
+    print(_counts(job.tally))
     return FAILED if job.tally.bad else DONE
 
 
-def _told(tally: Tally) -> str:
+def _counts(tally: Tally) -> str:
     return (
         f"{tally.rows} rows read: {tally.created} created, {tally.repeated} repeated in the file, "
         f"{tally.already_stored} already stored, {tally.bad} bad"
     )
 
 
-def _has_token(settings: Settings) -> bool:
+def _needs_token(settings: Settings) -> bool:
+    """Whether calls need a token, as there ever was one; before that, whether the database is fit to be served."""
     from fleetridge_server.auth.tokens import is_any_token
     from fleetridge_server.db.database import open_database
+    from fleetridge_server.db.schema import check_rights, check_schema, ownership_warning
 
-    database = open_database(settings.database_url)
-    try:
-        with database.reading() as session:
-            return is_any_token(session)
-    finally:
-        database.close()
-
-
-def _require_schema(settings: Settings) -> None:
-    from fleetridge_server.db.database import open_database
-    from fleetridge_server.db.schema import check_schema
-
-    database = open_database(settings.database_url)
-    try:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
-    finally:
-        database.close()
-
-
-def _require_rights(settings: Settings) -> None:
-    from fleetridge_server.db.database import open_database
-    from fleetridge_server.db.schema import check_rights, ownership_warning
-
-    database = open_database(settings.database_url)
-    try:
         check_rights(database.engine)
         lacking = ownership_warning(database.engine)
-    finally:
-        database.close()
-    if lacking is not None:
-        _log.warning("%s", lacking)
+        if lacking is not None:
+            _log.warning("%s", lacking)
+        with database.reading() as session:
+            return is_any_token(session)
 
 
 def _say_bad(row: BadRow) -> None:

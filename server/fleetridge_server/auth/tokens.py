@@ -95,7 +95,7 @@ class NewToken:
     expires_at: datetime | None = None
 
 
-def add_token(session: Session, new: NewToken, at: datetime) -> StoredToken:
+def store_token(session: Session, new: NewToken, at: datetime) -> StoredToken:
     """Keep a new token. Raises TokenNameError: its name is taken."""
     if session.scalars(select(StoredToken.id).where(StoredToken.name == new.name)).first() is not None:
         raise TokenNameError(

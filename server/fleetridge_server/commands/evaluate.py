@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from contextlib import closing
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+from fleetridge_server.commands.arguments import moment
 
+if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from fleetridge_server.commands.arguments import Commands
     from fleetridge_server.db.database import Database
     from fleetridge_server.evaluation.evaluator import Evaluator
     from fleetridge_server.settings import Settings
@@ -22,13 +23,11 @@ class UnknownDeviceError(ValueError):
     """No device has the name; the message says where names are listed."""
 
 
-def add_evaluate(
-    commands: _SubParsersAction[argparse.ArgumentParser], parents: Iterable[argparse.ArgumentParser]
-) -> None:
-    """Add the command `evaluate`."""
+def add_evaluate(commands: Commands, database: argparse.ArgumentParser) -> None:
+    """Add the command to those of `fleetridge-server`."""
     evaluating = commands.add_parser(
         "evaluate",
-        parents=list(parents),
+        parents=[database],
         help="say of gpus how they do, now or as of a time of the past",
         description=(
             "Judges the gpus of all devices, or of one, and stores what is said of them. A server does so by itself "
@@ -38,7 +37,7 @@ def add_evaluate(
     )
     evaluating.add_argument("--device", metavar="NAME", help="only this device, by any of its names (default: all)")
     evaluating.add_argument(
-        "--as-of", type=_moment, metavar="TIME", help="judge as of this time, in ISO 8601 (default: now)"
+        "--as-of", type=_past, metavar="TIME", help="judge as of this time, in ISO 8601 (default: now)"
     )
     evaluating.set_defaults(command=evaluate)
 
@@ -49,14 +48,11 @@ def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.db.schema import check_schema
     from fleetridge_server.evaluation.evaluator import Evaluator
 
-    database = open_database(settings.database_url)
-    try:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
         evaluator = Evaluator(database, settings.measured_every)
         for name, device_group in _chosen(database, options.device):
             print(f"{name}: {_evaluated(evaluator, device_group, options.as_of)}")
-    finally:
-        database.close()
     return 0
 
 
@@ -116,17 +112,13 @@ def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime 
     return f"as of {stored.as_of:%Y-%m-%d %H:%M:%S} UTC {counts or 'no gpus'}"
 
 
-def _moment(text: str) -> datetime:
+def _past(text: str) -> datetime:
     from fleetridge_server.http.paging import EARLIEST
 
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 2026-11-20T02:00:00Z") from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    as_of = moment(text)
     # Whatever is reported until a time that is yet to come, an evaluation of now does not know.
-    if moment > datetime.now(timezone.utc):
+    if as_of > datetime.now(timezone.utc):
         raise argparse.ArgumentTypeError(f"{text!r} is later than now; leave --as-of out to judge as of now")
-    if moment < EARLIEST:
+    if as_of < EARLIEST:
         raise argparse.ArgumentTypeError(f"give a time from {EARLIEST:%Y} on; no report is older than {text!r}")
-    return moment
+    return as_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING
 from fleetridge.quantities import MISSING
 from fleetridge.report.identity import DEFAULT_CLUSTER
 from fleetridge.text_table import Column, text_table
+from fleetridge_server.commands.arguments import cluster
 from fleetridge_server.csv_import.inventory import COLUMNS, BadInventoryError, expectations
 from fleetridge_server.engine.wording import counted
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+    from fleetridge_server.commands.arguments import Commands
     from fleetridge_server.db.database import Database
     from fleetridge_server.fleet.expected import ExpectedGpu
     from fleetridge_server.settings import Settings
@@ -32,13 +33,8 @@ _HEADS = (
 )  # fmt: skip
 
 
-def add_inventory(
-    commands: _SubParsersAction[argparse.ArgumentParser],
-    *,
-    database: argparse.ArgumentParser,
-    cluster: Callable[[str], str],
-) -> None:
-    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
+def add_inventory(commands: Commands, database: argparse.ArgumentParser) -> None:
+    """Add the command to those of `fleetridge-server`."""
     parser = commands.add_parser(
         "inventory",
         parents=[database],
@@ -64,18 +60,17 @@ def _inventory(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.db.database import open_database
     from fleetridge_server.db.schema import check_schema
 
-    database = open_database(settings.database_url)
-    try:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
         if options.file is not None:
-            _replace(database, _read(options.file, options.cluster or DEFAULT_CLUSTER))
+            try:
+                found = _read(options.file, options.cluster or DEFAULT_CLUSTER)
+            except BadInventoryError as error:
+                _say_bad(error)
+                return 1
+            _replace(database, found)
         if options.show:
             _show(database, options.cluster)
-    except BadInventoryError as error:
-        _say_bad(error)
-        return 1
-    finally:
-        database.close()
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING
 from fleetridge.text_table import Column, text_table
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+    from fleetridge_server.commands.arguments import Commands
     from fleetridge_server.settings import Settings
 
 
@@ -26,7 +26,7 @@ _TELL_EVERY_S = 2.0
 _HEADS = (Column("table", align="left"), Column("rows"), Column("copied"))
 
 
-def add_keeping(commands: _SubParsersAction[argparse.ArgumentParser], database: argparse.ArgumentParser) -> None:
+def add_maintenance(commands: Commands, database: argparse.ArgumentParser) -> None:
     """Add the commands to those of `fleetridge-server`."""
     retention = commands.add_parser(
         "retention",
@@ -78,19 +78,15 @@ def _retention(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.db.schema import check_schema
     from fleetridge_server.ops.retention import drop_old, dropped_message
 
-    database = open_database(settings.database_url, statement_timeout_ms=0)
-    try:
+    kept = timedelta(days=settings.documents_days)
+    with closing(open_database(settings.database_url, statement_timeout_ms=0)) as database, suppress(KeyboardInterrupt):
         check_schema(database.engine)
-        while True:
-            now = datetime.now(timezone.utc)
-            print(dropped_message(drop_old(database, timedelta(days=settings.documents_days or 0), now)), flush=True)
+        while True:  # interrupted, nothing is half done
+            print(dropped_message(drop_old(database, kept, datetime.now(timezone.utc))), flush=True)
             if options.once:
-                return 0
+                break
             time.sleep(_DAY_S)
-    except KeyboardInterrupt:
-        return 0  # nothing is half done
-    finally:
-        database.close()
+    return 0
 
 
 def _backup(options: argparse.Namespace, settings: Settings) -> int:

@@ -33,8 +33,7 @@ from fleetridge_server.simulate.plan import (
 from fleetridge_server.simulate.wire import gpu_uuid, node_name, rack_name
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+    from fleetridge_server.commands.arguments import Commands
     from fleetridge_server.simulate.posting import Poster, PostOutcome
 
 
@@ -127,7 +126,7 @@ _NODES_WITHOUT_PROGRESS = 100
 _TIME: TypeAdapter[datetime] = TypeAdapter(UtcTime)
 
 
-def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_simulate(commands: Commands) -> None:
     """Add the command to those of `fleetridge-server`."""
     parser = commands.add_parser(
         "simulate",
@@ -145,9 +144,7 @@ def add_simulate(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--days", type=_whole(_MOST_DAYS), default=_DAYS, metavar="D", help="one report of each a day (%(default)s)"
     )
-    parser.add_argument(
-        "--device", type=_device, default=product_named("H200"), metavar="NAME", help=f"one of {', '.join(PRODUCTS)}"
-    )
+    parser.add_argument("--device", type=_device, default="H200", metavar="NAME", help=f"one of {', '.join(PRODUCTS)}")
     parser.add_argument(
         "--fault",
         type=_order,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -13,23 +14,13 @@ from fleetridge.quantities import MISSING
 from fleetridge.strict_json import printable_problem
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.auth.permissions import SCOPES, Caller, Scope
+from fleetridge_server.commands.arguments import cluster, moment
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+    from fleetridge_server.commands.arguments import Commands
     from fleetridge_server.db.access_tables import StoredToken
     from fleetridge_server.db.database import Database
     from fleetridge_server.settings import Settings
-
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    from fleetridge_server.db.access_tables import StoredToken
-    from fleetridge_server.db.database import Database
-    from fleetridge_server.settings import Settings
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([hd])")
@@ -52,15 +43,15 @@ class TokenUseError(ValueError):
     """The options of a token do not go together; the message says how they do."""
 
 
-def add_token_command(commands: Commands, *, database: argparse.ArgumentParser, cluster: Callable[[str], str]) -> None:
-    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
+def add_token(commands: Commands, database: argparse.ArgumentParser) -> None:
+    """Add the command to those of `fleetridge-server`."""
     parser = commands.add_parser(
         "token",
         help="say who may call the server, and whose reports count",
         description="From the first token on, every call needs one; only /livez and /readyz stay open.",
     )
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-    _add_create(actions, database, cluster)
+    _add_create(actions, database)
     listing = actions.add_parser("list", parents=[database], help="show all tokens, never their text")
     listing.set_defaults(command=_list)
     for name, does, help_text in (
@@ -72,12 +63,12 @@ def add_token_command(commands: Commands, *, database: argparse.ArgumentParser, 
         action.add_argument("id", type=_id, metavar="ID", help="number in the list")
         if name == "quarantine":
             action.add_argument(
-                "--since", type=_moment, metavar="TIME", help="only reports that arrived from then on, in ISO 8601"
+                "--since", type=moment, metavar="TIME", help="only reports that arrived from then on, in ISO 8601"
             )
         action.set_defaults(command=does)
 
 
-def _add_create(actions: Commands, database: argparse.ArgumentParser, cluster: Callable[[str], str]) -> None:
+def _add_create(actions: Commands, database: argparse.ArgumentParser) -> None:
     creating = actions.add_parser(
         "create",
         parents=[database],
@@ -101,7 +92,7 @@ def _add_create(actions: Commands, database: argparse.ArgumentParser, cluster: C
 
 
 def _create(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
+    from fleetridge_server.auth.tokens import NewToken, new_token, sha256_of, store_token
 
     scopes: frozenset[Scope] = frozenset(options.scope)
     if options.node is not None and options.cluster is None:
@@ -120,14 +111,10 @@ def _create(options: argparse.Namespace, settings: Settings) -> int:
         node=options.node,
         expires_at=None if options.expires is None else now + options.expires,
     )
-    database = _opened(settings)
-    try:
-        with database.writing() as session:
-            token = add_token(session, new, now)
-            told = f"token {token.id} {token.name!r}: {token.scopes}, may write about {_place(token)}, {_end(token)}"
-    finally:
-        database.close()
-    print(told, file=sys.stderr)
+    with _opened(settings) as database, database.writing() as session:
+        token = store_token(session, new, now)
+        sentence = f"token {token.id} {token.name!r}: {token.scopes}, may write about {_place(token)}, {_end(token)}"
+    print(sentence, file=sys.stderr)
     print(text)
     return 0
 
@@ -135,12 +122,8 @@ def _create(options: argparse.Namespace, settings: Settings) -> int:
 def _list(_options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.auth.tokens import tokens
 
-    database = _opened(settings)
-    try:
-        with database.reading() as session:
-            rows = [_row(token, datetime.now(timezone.utc)) for token in tokens(session)]
-    finally:
-        database.close()
+    with _opened(settings) as database, database.reading() as session:
+        rows = [_row(token, datetime.now(timezone.utc)) for token in tokens(session)]
     print(text_table(_HEADS, rows, width=_LIST_WIDTH) if rows else "no tokens; nobody needs one")
     return 0
 
@@ -148,28 +131,19 @@ def _list(_options: argparse.Namespace, settings: Settings) -> int:
 def _revoke(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.auth.tokens import revoke_token
 
-    database = _opened(settings)
-    try:
-        with database.writing() as session:
-            token = revoke_token(session, options.id, datetime.now(timezone.utc))
-            told = f"token {token.id} {token.name!r} is revoked; every server refuses it within 5 s"
-    finally:
-        database.close()
-    print(told)
+    with _opened(settings) as database, database.writing() as session:
+        name = revoke_token(session, options.id, datetime.now(timezone.utc)).name
+    print(f"token {options.id} {name!r} is revoked; every server refuses it within 5 s")
     return 0
 
 
 def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.intake.quarantine import quarantine_token
 
-    now = datetime.now(timezone.utc)
-    database = _opened(settings)
-    try:
+    with _opened(settings) as database:
         with database.writing() as session:
-            name = quarantine_token(session, options.id, options.since, now).name
+            name = quarantine_token(session, options.id, options.since, datetime.now(timezone.utc)).name
         moved = _moved(database, options.id)
-    finally:
-        database.close()
     print(f"token {options.id} {name!r} is in quarantine: {moved} reports moved, devices are judged anew")
     print("it may still post, and what it posts counts for nothing; `token revoke` ends it", file=sys.stderr)
     return 0
@@ -178,13 +152,10 @@ def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
 def _release(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.intake.quarantine import release_token
 
-    database = _opened(settings)
-    try:
+    with _opened(settings) as database:
         with database.writing() as session:
             name = release_token(session, options.id).name
         moved = _moved(database, options.id)
-    finally:
-        database.close()
     print(f"token {options.id} {name!r} is trusted again: {moved} reports moved, devices are judged anew")
     return 0
 
@@ -203,17 +174,14 @@ def _moved(database: Database, token_id: int) -> int:
             return total
 
 
-def _opened(settings: Settings) -> Database:
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
     from fleetridge_server.db.database import open_database
     from fleetridge_server.db.schema import check_schema
 
-    database = open_database(settings.database_url)
-    try:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
-    except BaseException:
-        database.close()
-        raise
-    return database
+        yield database
 
 
 def _row(token: StoredToken, now: datetime) -> tuple[str, ...]:
@@ -260,11 +228,3 @@ def _duration(text: str) -> timedelta:
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write hours or days, such as 12h or 90d")
     return int(found[1]) * _UNITS[found[2]]
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 2026-11-20T02:00:00Z") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
