@@ -72,7 +72,8 @@ def _moments(chart: HistoryChart) -> list[datetime]:
 def _times(moments: Sequence[datetime], layout: Layout) -> Times:
     first, last = min(moments), max(moments)
     lacking = max(timedelta(), _LEAST_SPAN - (last - first)) / 2
-    first, last = first - lacking, last + lacking
+    # At the end of the calendar there is no later moment.
+    first, last = first - lacking, last + min(lacking, datetime.max.replace(tzinfo=last.tzinfo) - last)
     return Times(first, Axis(0.0, (last - first).total_seconds(), SIDE[layout], layout.units - 14.0))
 
 
@@ -92,7 +93,7 @@ def _verdicts(marks: Sequence[VerdictMark], times: Times, top: float, layout: La
 def _span(own: VerdictMark, start: float, end: float, top: float, layout: Layout) -> str:
     if end - start < 1:
         return ""
-    word = "unspoken" if own.state is None else own.state.replace("_", " ")
+    word = "not judged" if own.state is None else own.state.replace("_", " ")
     look = mark_style(own.state)
     tone = "fr-span-accused" if look.kind in ("fr-accused", "fr-suspect") else "fr-span"
     bar = rectangle(tone, start, top, max(end - start - 1.5, 1), _LANE - 4)
@@ -183,7 +184,7 @@ def _description(chart: HistoryChart) -> str:
     panels = "; ".join(panel.said for panel in chart.panels)
     epochs = "; ".join(f"{own.at:%Y-%m-%d} {own.label}" for own in sorted(chart.epochs, key=lambda own: own.at))
     states = ", ".join(
-        f"{str(own.state or 'unspoken').replace('_', ' ')} from {own.at:%Y-%m-%d}"
+        f"{str(own.state or 'not judged').replace('_', ' ')} from {own.at:%Y-%m-%d}"
         for own in sorted(chart.verdicts, key=lambda own: own.at)
     )
     parts = (panels, f"Changes: {epochs}" if epochs else "", f"Verdicts: {states}" if states else "")
