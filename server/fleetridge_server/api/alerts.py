@@ -21,7 +21,7 @@ from fleetridge_server.fleet.marks import NewMark, add_mark, end_mark, mark_page
 from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, number_of, page, position_after
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, the_device
-from fleetridge_server.problems import FieldError, Problem, ProblemError
+from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
 from fleetridge_server.verdicts.alerts import AlertKind, alert_page
 
@@ -192,8 +192,7 @@ def _require_sense(session: Session, mark: MarkRequest, now: datetime) -> None:
 
 def _senseless(field: str, problem: str) -> ProblemError:
     fault = FieldError(field=f"body.{field}", problem=problem)
-    title = "This mark would cover nothing"
-    return ProblemError(422, "invalid_mark", title, f"{fault.field}: {problem}", errors=[fault])
+    return faulty("invalid_mark", "This mark would cover nothing", [fault])
 
 
 _ALERTS_PATH = "/alerts"

@@ -1,6 +1,6 @@
 """`/devices` and the main question: the ridge of a device."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -121,7 +121,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
             query.limit,
             lambda count: Position(of_list=this_list, as_of=span.as_of, asked=asked, name=count.device.name),
         )
-        summaries = _summaries(session, shown, evaluations, span, query, asked=asked)
+        summaries = tuple(_summaries(session, shown, evaluations, query, span.as_of if asked else None))
     # A list that goes on shows evaluations that came since it began.
     as_of = max([span.as_of, *(own.evaluated_as_of for own in summaries if own.evaluated_as_of is not None)])
     return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), text.device_list)
@@ -234,37 +234,23 @@ def _summaries(
     session: Session,
     counts: Sequence[DeviceCount],
     evaluations: Mapping[int, EvaluationRef],
-    span: Span,
     query: DevicesQuery,
-    *,
-    asked: bool,
-) -> tuple[DeviceSummary, ...]:
-    names = device_names(session, [count.device.id for count in counts])
-    there = None if query.cluster in (None, SIMULATED) else query.cluster
-    return tuple(
-        _summary(session, count, names, evaluations.get(count.device.id), there, span.as_of if asked else None)
-        for count in counts
-    )
-
-
-def _summary(
-    session: Session,
-    count: DeviceCount,
-    names: Mapping[int, tuple[str, ...]],
-    ref: EvaluationRef | None,
-    cluster: str | None,
     asked: datetime | None,
-) -> DeviceSummary:
-    figures = None if ref is None else ref.body.figures
-    return DeviceSummary(
-        name=count.device.name,
-        slug=count.device.slug,
-        names=names[count.device.id],
-        **evaluated_by(ref, device=count.device.slug, asked=asked),
-        gpus=count.gpus,
-        nodes=count.nodes,
-        newest_report=count.newest_report,
-        verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
-        ridges=() if figures is None else figures.ridges,
-        bandwidths=() if figures is None else figures.bandwidths,
-    )
+) -> Iterator[DeviceSummary]:
+    names = device_names(session, [count.device.id for count in counts])
+    cluster = None if query.cluster == SIMULATED else query.cluster
+    for count in counts:
+        device, ref = count.device, evaluations.get(count.device.id)
+        figures = None if ref is None else ref.body.figures
+        yield DeviceSummary(
+            name=device.name,
+            slug=device.slug,
+            names=names[device.id],
+            **evaluated_by(ref, device=device.slug, asked=asked),
+            gpus=count.gpus,
+            nodes=count.nodes,
+            newest_report=count.newest_report,
+            verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
+            ridges=() if figures is None else figures.ridges,
+            bandwidths=() if figures is None else figures.bandwidths,
+        )

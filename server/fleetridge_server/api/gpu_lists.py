@@ -22,6 +22,7 @@ from fleetridge_server.responses.verdict import (
     Drawn,
     ListedGpu,
     cohort_distributions,
+    cohorts_under,
     drawn_roofs,
     judged_cohorts,
     newest_reports,
@@ -242,12 +243,7 @@ def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None
 
     None where the evaluation is so old that only the order over all roofs is kept.
     """
-    wanted = [
-        number
-        for number in judged_cohorts(ref.body)
-        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
-    ]
-    columns = columns_of(session, ref, wanted)
+    columns = columns_of(session, ref, cohorts_under(ref.body, only))
     if columns is None:
         return None
     return worst_losses(ref.body, columns, only) if columns else [nan] * len(order_of(session, ref))

@@ -18,8 +18,8 @@ from fleetridge_server.fleet.locations import Where
 from fleetridge_server.fleet.members import judged_places
 from fleetridge_server.http.paging import MomentQuery, moment
 from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
-from fleetridge_server.problems import FieldError, ProblemError
-from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
+from fleetridge_server.problems import FieldError, invalid_request
+from fleetridge_server.responses.verdict import cohort_values, cohorts_under, evaluated_by
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
@@ -107,12 +107,7 @@ def _values(
     session: Session, ref: EvaluationRef, span: Span, query: WorkloadsQuery, only: Filter
 ) -> tuple[CohortValues, Mapping[int, str]]:
     """What the gpus count for in the roofs that are placed on, by their places in the order, and their ids."""
-    wanted = [
-        number
-        for number in judged_cohorts(ref.body)
-        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
-    ]
-    columns = columns_of(session, ref, wanted)
+    columns = columns_of(session, ref, cohorts_under(ref.body, only))
     if columns is None:
         return {}, {}
     where, is_past = Where(None if span.simulated else query.cluster), query.as_of is not None
@@ -129,6 +124,4 @@ def _shapes(query: WorkloadsQuery) -> Mapping[str, Sequence[WeightShape]]:
         return {query.model: served_model(query.model).divided_by(query.tp)}
     except ValueError as error:
         field = "query.tp" if query.model in SERVED_MODELS else "query.model"
-        fault = FieldError(field=field, problem=str(error))
-        title = "The request is not as documented"
-        raise ProblemError(422, "invalid_request", title, f"{field}: {error}", errors=[fault]) from error
+        raise invalid_request([FieldError(field=field, problem=str(error))]) from error

@@ -17,10 +17,10 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.problems import (
     MAX_ERRORS,
     MEDIA_TYPE,
-    FieldError,
     ProblemError,
+    field_errors,
+    invalid_request,
     of_database,
-    problem_of,
     unexpected,
 )
 from fleetridge_server.telemetry.logs import HEADER, current_request_id, enter_request
@@ -138,9 +138,9 @@ class RequestWatch:
             try:
                 await self._app(scope, receive, send_watched)
             finally:
-                self._tell(scope, status, time.perf_counter() - began_s, stats)
+                self._log_and_count(scope, status, time.perf_counter() - began_s, stats)
 
-    def _tell(self, scope: Scope, status: int, duration_s: float, stats: RequestStats) -> None:
+    def _log_and_count(self, scope: Scope, status: int, duration_s: float, stats: RequestStats) -> None:
         route = getattr(scope.get("route"), "path", "")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.note_request(method=method, route=route, status=status, duration_s=duration_s, stats=stats)
@@ -154,12 +154,12 @@ class RequestWatch:
             route or "(no route)",
             status,
             1000 * duration_s,
-            _told_outcomes(stats),
+            _outcomes(stats),
             extra={"fields": _fields(scope, method, route, status, duration_s, stats)},
         )
 
 
-def _told_outcomes(stats: RequestStats) -> str:
+def _outcomes(stats: RequestStats) -> str:
     return "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items()))
 
 
@@ -202,10 +202,7 @@ async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
-    told = error.errors()[:MAX_ERRORS]
-    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
-    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
+    return answer_to(invalid_request(field_errors(error.errors()[:MAX_ERRORS])))
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fleetridge.report.values import UtcTime
-from fleetridge_server.problems import FieldError, ProblemError
+from fleetridge_server.problems import FieldError, ProblemError, invalid_request
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1000
@@ -158,6 +158,4 @@ def page(
 def not_of_this_list() -> ProblemError:
     """Problem with a token that is none of the list's."""
     problem = "not a token of this list; send `next` of the page before, as it is, with the same filters"
-    fault = FieldError(field="query.after", problem=problem)
-    title = "The request is not as documented"
-    return ProblemError(422, "invalid_request", title, f"{fault.field}: {problem}", errors=[fault])
+    return invalid_request([FieldError(field="query.after", problem=problem)])

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, GpuValue, Reading, is_judged
-from fleetridge_server.engine.ridge import CohortValues, Compared, GpuRoofs, HeldAgainst, gpu_roofs
+from fleetridge_server.engine.ridge import CohortValues, Compared, Filter, GpuRoofs, HeldAgainst, gpu_roofs
 from fleetridge_server.engine.rule import NEWEST_REPORTS
 from fleetridge_server.engine.state import State
 from fleetridge_server.engine.statistics import Distribution
@@ -113,6 +113,12 @@ def cohort_distributions(body: EvaluationBody) -> dict[Cohort, Distribution]:
 def judged_cohorts(body: EvaluationBody) -> list[int]:
     """Numbers of an evaluation's cohorts that are judged, so without links."""
     return [number for number, own in enumerate(body.cohorts) if is_judged(cohort_of(own).roof)]
+
+
+def cohorts_under(body: EvaluationBody, only: Filter) -> list[int]:
+    """Those of them that ridges of the roofs that a filter takes rest on: these roofs, and memory."""
+    roofs = ((number, body.cohorts[number].roof) for number in judged_cohorts(body))
+    return [number for number, roof in roofs if roof.kind == "memory" or only.takes_roof(roof)]
 
 
 def cohort_values(body: EvaluationBody, columns: Mapping[int, CohortColumn]) -> CohortValues:

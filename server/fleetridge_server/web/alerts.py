@@ -26,7 +26,7 @@ from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.fleet.marks import mark_page
 from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.problems import FieldError, faulty, field_errors
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
 from fleetridge_server.verdicts.alerts import AlertKind
 from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
@@ -78,14 +78,11 @@ def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
             sent["until"] = _end_of(fields["until"])
         return MarkRequest.model_validate(sent)
     except ValidationError as error:
-        faults = [
-            FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in error.errors()
-        ]
+        faults = field_errors(error.errors())
     except ValueError:
         problem = "write the loss in per cent, such as 8, and the end as a date, such as 2027-01-31"
         faults = [FieldError(field="loss_percent, until", problem=problem)]
-    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    raise ProblemError(422, "invalid_mark", "This is no mark", detail, errors=faults)
+    raise faulty("invalid_mark", "This is no mark", faults)
 
 
 def _keep_once(database: Database, mark: MarkRequest) -> None:

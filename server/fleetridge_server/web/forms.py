@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from fleetridge_server.auth.permissions import Caller
 from fleetridge_server.auth.tokens import new_secret
 from fleetridge_server.http.authentication import COOKIE, cookie_of
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.problems import ProblemError, field_errors, invalid_request
 
 _QueryT = TypeVar("_QueryT", bound=BaseModel)
 
@@ -44,13 +44,7 @@ def query_of(request: Request, kind: type[_QueryT], **defaults: object) -> _Quer
     try:
         return kind.model_validate({**defaults, **sent})
     except ValidationError as error:
-        faults = [
-            FieldError(field=".".join(map(str, ("query", *fault["loc"]))), problem=problem_of(fault))
-            for fault in error.errors()
-        ]
-        detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-        title = "The request is not as documented"
-        raise ProblemError(422, "invalid_request", title, detail, errors=faults) from error
+        raise invalid_request(field_errors(error.errors(), "query")) from error
 
 
 FIELD = "form_token"
