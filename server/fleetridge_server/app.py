@@ -78,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
             await anyio.to_thread.run_sync(_analyze, database)
             anyio.to_thread.current_default_thread_limiter().total_tokens = READ_THREADS
             own_metrics.watch_pool(database.engine.pool)
-            _keep_at_hand(app, settings, database)
+            _fill_state(app, settings, database)
             with (
                 _evaluating(settings, database) as evaluate,
                 in_background(_tasks(settings, database, own_metrics, target, evaluate)),
@@ -113,7 +113,7 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
+def _fill_state(app: FastAPI, settings: Settings, database: Database) -> None:
     """What requests work with, for as long as the database is open."""
     app.state.database = database
     app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
@@ -137,8 +137,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for room in (service, reports, fleet_routes, devices, comparisons, workloads, gpus, node_routes, alert_routes):
-        app.include_router(room.router)
+    for routes in (service, reports, fleet_routes, devices, comparisons, workloads, gpus, node_routes, alert_routes):
+        app.include_router(routes.router)
     for router in PAGE_ROUTERS:
         app.include_router(router)
 

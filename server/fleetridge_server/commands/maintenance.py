@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DAY_S = 24 * 3600
 
 # Often enough to see that it goes on.
-_TELL_EVERY_S = 2.0
+_PRINT_EVERY_S = 2.0
 
 _HEADS = (Column("table", align="left"), Column("rows"), Column("copied"))
 
@@ -78,7 +78,7 @@ def _retention(options: argparse.Namespace, settings: Settings) -> int:
     from fleetridge_server.db.schema import check_schema
     from fleetridge_server.ops.retention import drop_old, dropped_message
 
-    kept = timedelta(days=settings.documents_days)
+    kept = timedelta(days=settings.documents_days or 0)
     with closing(open_database(settings.database_url, statement_timeout_ms=0)) as database, suppress(KeyboardInterrupt):
         check_schema(database.engine)
         while True:  # interrupted, nothing is half done
@@ -112,18 +112,18 @@ class _Progress:
     """Says on standard error how far the work is: whenever something begins, and every few seconds."""
 
     _what: str = ""
-    _told_at: float = field(default=0.0)
+    _printed_at: float = field(default=0.0)
 
     def rows(self, table: str, done: int, total: int) -> None:
         """Say how many rows of a table are copied."""
-        self._tell(table, f"{table}: {done} of {total} rows")
+        self._print(table, f"{table}: {done} of {total} rows")
 
     def pages(self, done: int, total: int) -> None:
         """Pages of a file."""
-        self._tell("pages", f"{done} of {total} pages")
+        self._print("pages", f"{done} of {total} pages")
 
-    def _tell(self, what: str, line: str) -> None:
+    def _print(self, what: str, line: str) -> None:
         now = time.monotonic()
-        if what != self._what or now - self._told_at >= _TELL_EVERY_S:
-            self._what, self._told_at = what, now
+        if what != self._what or now - self._printed_at >= _PRINT_EVERY_S:
+            self._what, self._printed_at = what, now
             print(line, file=sys.stderr, flush=True)

@@ -192,14 +192,14 @@ def _post(plan: Plan, poster: Poster) -> PostOutcome:
     from fleetridge_server.simulate.wire import clock_ahead, node_reports
 
     posted = PostOutcome()
-    with _progress(plan.ask.nodes) as told:
+    with _progress(plan.ask.nodes) as progress:
         for node in range(plan.ask.nodes):
             ahead = clock_ahead(plan, node)
             posted += poster.post(node_reports(plan, node), ahead=ahead)
             again = [position for position in plan.ask.positions(node) if plan.has(position, "duplicates")]
             if again:
                 posted += poster.post(node_reports(plan, node, only=frozenset(again)), ahead=ahead)
-            next(told)
+            next(progress)
     return posted
 
 
@@ -207,14 +207,14 @@ def _post(plan: Plan, poster: Poster) -> PostOutcome:
 def _progress(nodes: int) -> Iterator[Iterator[None]]:
     """What is to be advanced after each node; a long posting shows how far it is."""
 
-    def told() -> Iterator[None]:
+    def lines() -> Iterator[None]:
         for done in range(1, nodes + 1):
             is_mark = done * _PROGRESS_PARTS // nodes > (done - 1) * _PROGRESS_PARTS // nodes
             if nodes > _NODES_WITHOUT_PROGRESS and is_mark:
                 print(f"{done} of {nodes} nodes posted", file=sys.stderr, flush=True)
             yield
 
-    yield told()
+    yield lines()
 
 
 def _say(plan: Plan, posted: PostOutcome, server: str) -> None:

@@ -251,4 +251,4 @@ def daily_task(daily: Daily) -> Task:
             _log.info("%s", error)
         return _EVERY_S
 
-    return Task("keeper", "daily work waits", turn, first_after_s=_FIRST_AFTER_S, after_trouble_s=_AFTER_TROUBLE_S)
+    return Task("maintenance", "daily work waits", turn, first_after_s=_FIRST_AFTER_S, after_trouble_s=_AFTER_TROUBLE_S)

@@ -199,7 +199,7 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
 
 
 def _node_gpu(own: GpuOnNode, record: NodeRecord) -> NodeGpu:
-    gpu, latest, told = own.gpu, own.latest, record.verdicts.get(own.gpu.identity)
+    gpu, latest, said = own.gpu, own.latest, record.verdicts.get(own.gpu.identity)
     return NodeGpu(
         gpu_id=gpu.identity,
         device=own.device,
@@ -213,7 +213,7 @@ def _node_gpu(own: GpuOnNode, record: NodeRecord) -> NodeGpu:
         ordered_at=latest.ordered_at,
         missing=_is_missing(gpu, record),
         retired=gpu.identity in record.retired,
-        verdict=None if told is None else verdict_shown(*told),
+        verdict=None if said is None else verdict_shown(*said),
     )
 
 

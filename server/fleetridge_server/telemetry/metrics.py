@@ -121,7 +121,7 @@ class OwnMetrics:
         )
         self._durations = Histogram(
             "fleetridge_server_request_seconds",
-            "Time from the head of a request to the end of its answer.",
+            "Time from the header of a request to the end of its answer.",
             ("method", "route"),
             buckets=_REQUEST_BUCKETS_S,
             registry=self.registry,

@@ -94,7 +94,7 @@ def device_ridge(answer: DeviceRidge) -> str:
         words.bands(answer.cohorts),
         lines(_too_few(answer)),
         _gpus(answer),
-        words.told(_named(answer.gpus)),
+        words.troubled_gpus(_named(answer.gpus)),
         lines([*_flagged(answer.gpus), *_waiting(answer.gpus)]),
         more_follows(answer.next, "gpus"),
     )

@@ -19,11 +19,11 @@ from fleetridge_server.responses.gpu import (
 from fleetridge_server.text.words import at, blocks, facts, lines, more_follows, old, reason_code, state_word
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
 from fleetridge_server.verdicts.sentence import onset_words
-from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, GpuVerdict, JudgedRoof, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, JudgedRoof, ReasonShown
 
 _JUDGED = (
     Column("judged"), Column("value"), Column("median"), Column("loss"), Column("limit"), Column("z"), Column("q"),
-    Column("n"), Column("standing", align="left"),
+    Column("n"), Column("verdict", align="left"),
 )  # fmt: skip
 
 
@@ -43,8 +43,15 @@ def gpu_verdict(answer: GpuAnswer) -> str:
         *(lines([_reason(found)]) for found in verdict.reasons),
         text_table(_JUDGED, [_judged(own) for own in judged]) if judged else "",
         lines(_slow_roofs(judged)),
-        lines([*_levels(judged), *_drifts(verdict), *_excuses(verdict.excuses)]),
+        lines([*_levels(judged), *map(drift_words, verdict.drifts), *_excuses(verdict.excuses)]),
     )
+
+
+def roof_verdict(own: JudgedRoof) -> str:
+    """What is said of a gpu in one roof, in a word."""
+    if own.band.note is not None:
+        return "few peers"
+    return "excused" if own.excused else own.standing
 
 
 def drift_words(drift: DriftShown) -> str:
@@ -67,7 +74,6 @@ def _reason(found: ReasonShown) -> str:
 
 
 def _judged(own: JudgedRoof) -> list[str]:
-    standing = "excused" if own.excused else own.standing
     return [
         roof_words(own.roof).replace("sustained", "sust."),
         significant(own.value),
@@ -77,7 +83,7 @@ def _judged(own: JudgedRoof) -> list[str]:
         MISSING if own.z is None else significant(own.z),
         MISSING if own.q is None else significant(own.q),
         str(own.band.n),
-        standing if own.band.note is None else "few peers",
+        roof_verdict(own),
     ]
 
 
@@ -93,10 +99,6 @@ def _slow_roofs(judged: Sequence[JudgedRoof]) -> list[str]:
 def _levels(judged: Sequence[JudgedRoof]) -> list[str]:
     levels = {setting_words(level.factor, level.name) for own in judged for level in own.band.levels}
     return [f"held against gpus with {' and '.join(sorted(levels))} only"] if levels else []
-
-
-def _drifts(verdict: GpuVerdict) -> list[str]:
-    return [drift_words(drift) for drift in verdict.drifts]
 
 
 def _excuses(excuses: Iterable[ExcuseShown]) -> Iterable[str]:
@@ -170,11 +172,12 @@ def _run(run: HistoryRun) -> Iterable[list[str]]:
             _whole(roof.power_w),
             _whole(roof.temperature_c),
             epoch,
-            _note(run, roof),
+            run_note(run, roof),
         ]
 
 
-def _note(run: HistoryRun, roof: RunRoof) -> str:
+def run_note(run: HistoryRun, roof: RunRoof) -> str:
+    """What to know before trusting a run's value; empty where there is nothing."""
     notes = [
         ("contended", bool(run.contended)),
         ("implausible", roof.implausible),

@@ -82,7 +82,7 @@ def node(answer: NodeAnswer) -> str:
         key_values(_identity(answer), title=f"node {answer.name}"),
         lines(answer.notes),
         text_table(_GPUS, [_gpu(gpu) for gpu in answer.gpus]) if answer.gpus else "no gpu reports from here",
-        words.told(_named(answer.gpus)),
+        words.troubled_gpus(_named(answer.gpus)),
         lines(_stragglers(answer.stragglers)),
         lines(_roster_words(answer.roster)),
         text_table(_REPORTS, [_report(report) for report in answer.reports]) if answer.reports else "",

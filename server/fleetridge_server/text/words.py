@@ -107,7 +107,7 @@ _BANDS = (
 )  # fmt: skip
 
 # More than a screen of sentences is read by nobody; the pages of the JSON form have all.
-_MOST_TOLD = 10
+_MOST_GPUS = 10
 
 _MOST_NOTICES = 10
 
@@ -158,15 +158,17 @@ def bands(cohorts: Sequence[CohortShown]) -> str:
     return text_table(_BANDS, rows) if rows else ""
 
 
-def told(named: Iterable[NamedGpu]) -> str:
-    """What is said of accused gpus, with the strongest reason and the next step; those of a slow place at once."""
-    accused = [own for own in named if _is_told(own.verdict)]
+def troubled_gpus(named: Iterable[NamedGpu]) -> str:
+    """Gpus that need a look, each with its strongest reason and the next step; those of a slow place at once."""
+    accused = [own for own in named if _is_troubled(own.verdict)]
     groups: dict[PlaceShown | str, list[NamedGpu]] = {}
     for own in accused:
         groups.setdefault(_place(own.verdict) or own.name, []).append(own)
-    shown = list(groups.items())[:_MOST_TOLD]
+    shown = list(groups.items())[:_MOST_GPUS]
     left = len(accused) - sum(len(own) for _, own in shown)
-    sentences = [_told_together(place, own) if isinstance(place, PlaceShown) else _told(own[0]) for place, own in shown]
+    sentences = [
+        _gpus_of_place(place, own) if isinstance(place, PlaceShown) else _one_gpu(own[0]) for place, own in shown
+    ]
     return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
 
 
@@ -196,7 +198,7 @@ def _is_said(fact: FactShown, beside: str) -> bool:
     return not fact.peers or (fact.own in beside and fact.peers in beside)
 
 
-def _is_told(verdict: VerdictShown) -> bool:
+def _is_troubled(verdict: VerdictShown) -> bool:
     return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
 
 
@@ -205,13 +207,13 @@ def _place(verdict: VerdictShown) -> PlaceShown | None:
     return verdict.reasons[0].place if verdict.reasons else None
 
 
-def _told(own: NamedGpu) -> str:
+def _one_gpu(own: NamedGpu) -> str:
     verdict = own.verdict
     strongest = [reason(found) for found in verdict.reasons[:1]]
     return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
 
 
-def _told_together(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
+def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
     """Gpus of a slow node or rack: how they are, the worst of them, and what they share."""
     worst = max(gpus, key=lambda own: own.verdict.loss or 0.0)
     states = Counter(own.verdict.state for own in gpus)

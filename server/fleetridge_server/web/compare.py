@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from fleetridge_server.api.comparisons import FACTORS, ComparisonQuery, read_comparison
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.engine.wording import reading_words, roof_words, value_words
+from fleetridge_server.engine.wording import roof_words, value_words
 from fleetridge_server.fleet.find import DeviceChoices, device_choices
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.responses.comparison import Comparison, RoofComparison
@@ -22,7 +22,7 @@ from fleetridge_server.web.charts.comparison import (
 from fleetridge_server.web.charts.svg import inline_chart
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html, picture
-from fleetridge_server.web.words import Choice, choices, state_word
+from fleetridge_server.web.words import Choice, choices, factor_words
 
 router = APIRouter(include_in_schema=False)
 
@@ -128,11 +128,6 @@ def _names(answer: Comparison) -> tuple[str, ...]:
 
 def _given(query: ComparisonQuery) -> dict[str, str | int]:
     return {"by": query.by, **written(query)}
-
-
-def factor_words(by: str) -> str:
-    """A factor as people write it."""
-    return f"label {by.removeprefix('label:')}" if by.startswith("label:") else state_word(reading_words(by))
 
 
 def _choices(database: Database, answer: Comparison, links: Links) -> DeviceChoices:

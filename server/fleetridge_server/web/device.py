@@ -22,7 +22,6 @@ from fleetridge_server.web.charts.distribution import distribution_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.strip import strip_svg
 from fleetridge_server.web.charts.svg import inline_chart
-from fleetridge_server.web.compare import factor_words
 from fleetridge_server.web.device_charts import (
     DeviceCharts,
     device_charts,
@@ -37,6 +36,7 @@ from fleetridge_server.web.words import (
     StateShown,
     Tile,
     choices,
+    factor_words,
     few_peers_words,
     gpu_label,
     loss_words,

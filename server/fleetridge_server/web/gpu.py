@@ -15,10 +15,11 @@ from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.alert import MarkShown
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer
+from fleetridge_server.text.gpu import drift_words
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.svg import inline_chart
-from fleetridge_server.web.evidence_bundle import RoofSum, bundle, drift_sum, roof_sum
+from fleetridge_server.web.evidence_bundle import RoofSum, bundle, roof_sum
 from fleetridge_server.web.forms import query_of, visitor_of
 from fleetridge_server.web.gpu_charts import PointLine, gpu_history, gpu_roofline, point_lines, points_of
 from fleetridge_server.web.rendering import Frame, Links, attachment, html, picture
@@ -143,7 +144,7 @@ def gpu_page(
         said=_unjudged(answer) if verdict is None else verdict.text,
         few_peers=few_peers_words(max((ridge.peers for ridge in answer.ridges), default=0)),
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
-        drifts=() if verdict is None else tuple(drift_sum(drift) for drift in verdict.drifts),
+        drifts=() if verdict is None else tuple(map(drift_words, verdict.drifts)),
         roofline="" if roofline is None else inline_chart(roofline_svg, roofline),
         roofline_href=links.gpu(answer.gpu_id, "roofline.svg"),
         chart="" if chart is None else inline_chart(history_svg, chart),

@@ -14,8 +14,9 @@ from fleetridge.roofline import gemm_intensity
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.engine.wording import roof_words, variant
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer, HistoryRun, RunRoof
+from fleetridge_server.text.gpu import run_note
 from fleetridge_server.verdicts.roof_shapes import RoofName, published_roofs
-from fleetridge_server.verdicts.sentence import roof_name
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 from fleetridge_server.web.charts.history_panel import (
     EpochMark,
     FailedRun,
@@ -199,7 +200,7 @@ def _rate_panels(answer: GpuAnswer, history: GpuHistoryAnswer, roofs: GpuRoofs) 
         if name.kind == "memory" or name.dtype == dtype:
             yield HistoryPanel(
                 label=roof_words(name),
-                unit="TFLOP/s" if name.kind == "compute" else "GB/s",
+                unit=unit_of(compared.own.cohort.roof),
                 points=tuple(_points(history.runs, name, lambda roof: roof.value, limits.get(name))),
                 band=_band(compared),
             )
@@ -231,17 +232,8 @@ def _points(
             value = reading(roof)
             if roof.roof == name and value is not None:
                 yield HistoryPoint(
-                    run.ordered_at, value, accused=lowest is not None and value < lowest, note=_note(run, roof)
+                    run.ordered_at, value, accused=lowest is not None and value < lowest, note=run_note(run, roof)
                 )
-
-
-def _note(run: HistoryRun, roof: RunRoof) -> str:
-    notes = (
-        ("contended", bool(run.contended)),
-        ("implausible", roof.implausible),
-        ("not converged", roof.converged is False),
-    )
-    return ", ".join(note for note, holds in notes if holds)
 
 
 def _band(compared: Compared) -> PeerBand | None:

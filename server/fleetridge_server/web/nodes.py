@@ -163,8 +163,8 @@ def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPag
 
 
 def _rows(session: Session, names: Sequence[NodeName], *, simulated: bool) -> list[NodeRow]:
-    told = current_evaluations(session, simulated=simulated)
-    absences = absences_by_node(absence for own in told for absence in own.body.absences)
+    evaluations = current_evaluations(session, simulated=simulated)
+    absences = absences_by_node(absence for own in evaluations for absence in own.body.absences)
     return [node_row(node, absences.get(node.name, ())) for node in fleet_nodes(session, names)]
 
 

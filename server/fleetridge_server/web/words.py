@@ -8,6 +8,7 @@ from fleetridge.quantities import MISSING, age, signed_percent
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.rule import FEWEST_PEERS
 from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.engine.wording import reading_words
 
 # One shape for each state, so that none is known by its colour alone.
 SIGNS: Mapping[State, str] = {
@@ -96,6 +97,11 @@ class Moment:
 def state_word(state: str) -> str:
     """A state, or another word of the API with underscores, as people write it."""
     return "few peers" if state == "insufficient_peers" else state.replace("_", " ")
+
+
+def factor_words(by: str) -> str:
+    """What gpus are compared by, as people write it."""
+    return f"label {by.removeprefix('label:')}" if by.startswith("label:") else state_word(reading_words(by))
 
 
 def tiles(

@@ -208,9 +208,9 @@ def _grid(axis: Axis, drawn: Sequence[_DrawnRoof], end: float, layout: Layout) -
     lines = [f"M{c(axis.at(tick))} {c(own.top)}V{c(own.bottom)}" for own in drawn for tick in ticks]
     zero = [f"M{c(axis.at(0))} {c(own.top)}V{c(own.bottom)}" for own in drawn]
     base = path("fr-axis", [f"M{c(axis.start - 6)} {c(end - 6)}H{c(axis.end + 6)}"])
-    told = (words(_tick(tick), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks)
+    labels = (words(_tick(tick), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks)
     name = words("distance from the reference, or from before", 8, end + 24, "fr-tick")
-    return path("fr-grid", lines) + path("fr-axis", zero) + base + "".join(told) + name
+    return path("fr-grid", lines) + path("fr-axis", zero) + base + "".join(labels) + name
 
 
 def _tick(share: float) -> str:

@@ -219,11 +219,11 @@ def _lines(chart: DistributionChart, axis: Axis, top: float, base: float) -> str
 
 def _grid(unit: str, axis: Axis, top: float, base: float, layout: Layout) -> str:
     ticks = axis.ticks(_MOST_TICKS[layout])
-    told = (words(written(tick, axis.high), axis.at(tick), base + _BOX + 12, "fr-tick", "middle") for tick in ticks)
+    labels = (words(written(tick, axis.high), axis.at(tick), base + _BOX + 12, "fr-tick", "middle") for tick in ticks)
     return (
         path("fr-grid", [f"M{c(axis.at(tick))} {c(top)}V{c(base)}" for tick in ticks])
         + path("fr-axis", [f"M{c(axis.start - 8)} {c(base)}H{c(axis.end + 8)}"])
-        + "".join(told)
+        + "".join(labels)
         + words(unit, 8, base + _BOX + 27, "fr-tick")
     )
 

@@ -99,9 +99,9 @@ def _span(own: VerdictMark, start: float, end: float, top: float, layout: Layout
     bar = rectangle(tone, start, top, max(end - start - 1.5, 1), _LANE - 4)
     wide = end - start > width_of(word) + 22
     sign = look.drawn(min(start + 8, (start + end) / 2), top + 7, 3.6)
-    told = words(word, start + 17, top + 11, "fr-tick") if wide else ""
+    label = words(word, start + 17, top + 11, "fr-tick") if wide else ""
     says = f"{word} from {own.at:%Y-%m-%d %H:%M} UTC"
-    return focusable(says, bar + sign + told, (start, top + 7), layout) if not wide else bar + sign + told
+    return focusable(says, bar + sign + label, (start, top + 7), layout) if not wide else bar + sign + label
 
 
 def _failed(runs: Sequence[FailedRun], times: Times, top: float) -> tuple[str, float]:
@@ -158,8 +158,8 @@ def _grid(times: Times, top: float, axis_y: float, layout: Layout) -> str:
     ticks = times.ticks(max(2, int((times.axis.end - times.axis.start) / _TICK_WIDTH)))
     lines = [f"M{c(x)} {c(top)}V{c(axis_y)}" for x, _ in ticks]
     base = path("fr-axis", [f"M{c(times.axis.start)} {c(axis_y)}H{c(times.axis.end)}"])
-    told = (_tick(text, x, axis_y + 14, layout) for x, text in ticks)
-    return path("fr-grid", lines) + base + "".join(told) + words(f"{times.first:%Y} UTC", 8, axis_y + 14, "fr-tick")
+    labels = (_tick(text, x, axis_y + 14, layout) for x, text in ticks)
+    return path("fr-grid", lines) + base + "".join(labels) + words(f"{times.first:%Y} UTC", 8, axis_y + 14, "fr-tick")
 
 
 def _keys(chart: HistoryChart) -> list[LegendKey]:

@@ -187,10 +187,10 @@ def _scale(panel: HistoryPanel, top: float, bottom: float) -> Axis:
 def _ticks(scale: Axis, times: Times) -> str:
     ticks = scale.ticks(_TICKS)
     lines = [f"M{c(times.axis.start)} {c(scale.at(tick))}H{c(times.axis.end)}" for tick in ticks]
-    told = (
+    labels = (
         words(written(tick, scale.high), times.axis.start - 6, scale.at(tick) + 4, "fr-tick", "end") for tick in ticks
     )
-    return path("fr-grid", lines) + "".join(told)
+    return path("fr-grid", lines) + "".join(labels)
 
 
 def _band(panel: HistoryPanel, scale: Axis, times: Times) -> str:

@@ -159,16 +159,16 @@ def _line(row: _ListRow, x: float, y: float, layout: Layout) -> str:
     sample = group(row.hue, path(row.sample, [f"M{coordinate(x)} {coordinate(y)}h{coordinate(_SAMPLE - 4)}"]))
     start = x + _SAMPLE + 2
     name = squeezed(row.name, layout.units - start - width_of(row.says) - 10)
-    told = element(
+    label = element(
         "text",
         {"x": start, "y": y + 4},
         element("tspan", {"class": "fr-strong"}, escaped(name)),
         escaped(f" {row.says}"),
     )
     if row.gpu is None:
-        return sample + told
+        return sample + label
     glyph = mark_style(row.gpu.gpu.state).drawn(x + (_SAMPLE - 4) / 2, y, 4)
-    return mark(row.gpu.gpu, f"{row.roof} {row.says}".strip(), sample + glyph + told, Spot(x, y, layout.units))
+    return mark(row.gpu.gpu, f"{row.roof} {row.says}".strip(), sample + glyph + label, Spot(x, y, layout.units))
 
 
 def _grid(plane: Plane, axis_y: float, layout: Layout) -> str:
@@ -212,11 +212,11 @@ def _workloads(chart: RooflineChart, plane: Plane, lane_top: float) -> tuple[str
         for x, own in zip(xs, ordered, strict=True)
     ]
     dots = [circle("fr-reach", x, plane.y.at(own.attainable_tflops), 4.5) for x, own in zip(xs, ordered, strict=True)]
-    told = [
+    labels = [
         words(text, start, lane_top + LINE * (row + 0.8), "fr-halo")
         for text, start, row in zip(texts, starts, rows, strict=True)
     ]
-    return path("fr-workload", verticals) + "".join(dots) + "".join(told), axis_y
+    return path("fr-workload", verticals) + "".join(dots) + "".join(labels), axis_y
 
 
 def _reach_words(own: WorkloadMark, room: float) -> str:
@@ -240,7 +240,7 @@ def _ridges(chart: RooflineChart, plane: Plane) -> str:
         group(curves.hue(chart, roof.dtype), diamond("fr-ridge", plane.x.at(ridge), y, 5))
         for (roof, ridge), y in zip(known, ys, strict=True)
     ]
-    told = [
+    labels = [
         words(
             f"I* {significant(ridge)}",
             plane.x.at(ridge) - 10 - (place - y if place > y else 0),
@@ -251,7 +251,7 @@ def _ridges(chart: RooflineChart, plane: Plane) -> str:
         for (_, ridge), y, place in zip(known, ys, places, strict=True)
         if abs(place - y) <= _FARTHEST
     ]
-    return "".join(marks) + "".join(told)
+    return "".join(marks) + "".join(labels)
 
 
 def _points(chart: RooflineChart, plane: Plane) -> str:

@@ -168,9 +168,9 @@ def _grid(axis: Axis, drawn: Sequence[_DrawnStrip], end: float, layout: Layout) 
         for tick in ticks
     ]
     base = [f"M{coordinate(axis.start - 8)} {coordinate(own.bottom)}H{coordinate(axis.end + 8)}" for own in drawn]
-    told = [words(_tick(tick), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks]
+    labels = [words(_tick(tick), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks]
     name = words("deviation from the median", axis.start - 14, end + 28, "fr-tick")
-    return path("fr-grid", lines) + path("fr-axis", base) + "".join(told) + name
+    return path("fr-grid", lines) + path("fr-axis", base) + "".join(labels) + name
 
 
 def _tick(share: float) -> str:
