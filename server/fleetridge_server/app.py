@@ -21,6 +21,7 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.process import EvaluationProcess
 from fleetridge_server.evaluation.schedule import Evaluate, Schedule, evaluation_task
+from fleetridge_server.http.answers import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
 from fleetridge_server.http.authentication import (
     FAILURES,
     Authentication,
@@ -28,7 +29,6 @@ from fleetridge_server.http.authentication import (
     is_loopback,
     require_scope,
 )
-from fleetridge_server.http.middleware import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
 from fleetridge_server.http.rate_limits import Buckets, CallRate
 from fleetridge_server.intake.body import WaitingBodies
 from fleetridge_server.intake.queue import ThisProcess, Worker, WorkerProcess, working

@@ -18,9 +18,19 @@ from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.state import MarkKind
 from fleetridge_server.fleet.find import is_expected, is_storable, names_of_devices
 from fleetridge_server.fleet.marks import NewMark, add_mark, end_mark, mark_page
+from fleetridge_server.http.answers import answered, documented
 from fleetridge_server.http.authentication import CurrentCaller
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, number_of, page, position_after
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, the_device
+from fleetridge_server.http.parameters import (
+    ListQuery,
+    OpenDatabase,
+    Position,
+    list_id,
+    moment,
+    number_of,
+    page,
+    position_after,
+    the_device,
+)
 from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
 from fleetridge_server.verdicts.alerts import AlertKind, alert_page

@@ -21,8 +21,8 @@ from fleetridge_server.fleet.locations import (
     locations_of_device,
 )
 from fleetridge_server.fleet.members import judged_places
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment, named, the_device
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
 from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of

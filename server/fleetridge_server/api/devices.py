@@ -19,23 +19,19 @@ from fleetridge_server.evaluation.judgement import MOST_GPUS_AT_ONCE, evaluation
 from fleetridge_server.fleet.find import all_devices, device_names
 from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
 from fleetridge_server.fleet.members import verdict_counts
-from fleetridge_server.http.paging import (
+from fleetridge_server.http.answers import answered, documented, problems_of
+from fleetridge_server.http.parameters import (
+    OpenDatabase,
     PageQuery,
     Position,
+    VerdictFilter,
     is_asked,
     list_id,
     moment,
+    named,
     not_of_this_list,
     page,
     position_after,
-)
-from fleetridge_server.http.parameters import (
-    OpenDatabase,
-    VerdictFilter,
-    answered,
-    documented,
-    named,
-    problems_of,
     states_of,
     the_device,
 )

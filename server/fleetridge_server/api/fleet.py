@@ -19,8 +19,8 @@ from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import DeviceCount
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment
 from fleetridge_server.responses import fleet as fleet_answers
 from fleetridge_server.responses.alert import alert_shown
 from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer

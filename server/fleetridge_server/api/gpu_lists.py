@@ -17,7 +17,7 @@ from fleetridge_server.evaluation.figures import filtered_figures
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
 from fleetridge_server.fleet.reports import ReportReadings, newest_unjudged, readings_of
-from fleetridge_server.http.paging import Position, page
+from fleetridge_server.http.parameters import Position, page
 from fleetridge_server.responses.verdict import (
     Drawn,
     ListedGpu,

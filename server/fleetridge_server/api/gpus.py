@@ -25,18 +25,21 @@ from fleetridge_server.fleet.reports import (
     reports_of_gpu,
     settings,
 )
-from fleetridge_server.http.paging import (
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import (
     MomentQuery,
+    OpenDatabase,
     PageQuery,
     Position,
     is_asked,
     list_id,
     moment,
+    named,
     not_of_this_list,
     page,
     position_after,
+    the_gpu,
 )
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_gpu
 from fleetridge_server.responses import device as device_answers
 from fleetridge_server.responses.gpu import (
     GpuAnswer,

@@ -13,8 +13,18 @@ from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.fleet.nodes import fleet_nodes as read_nodes
 from fleetridge_server.fleet.nodes import node_names, node_record
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.http.parameters import TEXT, OpenDatabase, VerdictFilter, answered, documented, states_of
+from fleetridge_server.http.answers import TEXT, answered, documented
+from fleetridge_server.http.parameters import (
+    ListQuery,
+    OpenDatabase,
+    Position,
+    VerdictFilter,
+    list_id,
+    moment,
+    page,
+    position_after,
+    states_of,
+)
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeList, node_answer
 from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row

@@ -16,8 +16,8 @@ from fleetridge_server.engine.ridge import CohortValues, Filter, ridges_by_cohor
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import Where
 from fleetridge_server.fleet.members import judged_places
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment, named, the_device
 from fleetridge_server.problems import FieldError, invalid_request
 from fleetridge_server.responses.verdict import cohort_values, cohorts_under, evaluated_by
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads

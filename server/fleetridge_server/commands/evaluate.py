@@ -113,7 +113,7 @@ def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime 
 
 
 def _past(text: str) -> datetime:
-    from fleetridge_server.http.paging import EARLIEST
+    from fleetridge_server.http.parameters import EARLIEST
 
     as_of = moment(text)
     # Whatever is reported until a time that is yet to come, an evaluation of now does not know.

@@ -33,7 +33,7 @@ from fleetridge_server.auth.permissions import (
 from fleetridge_server.auth.token_cache import KnownToken, KnownTokens, TokenUsage, require_valid
 from fleetridge_server.auth.tokens import TOKEN_PATTERN, is_token, sha256_of, sha256_of_secret
 from fleetridge_server.db.troubles import DATABASE_TROUBLES
-from fleetridge_server.http.middleware import answer_to
+from fleetridge_server.http.answers import answer_to
 from fleetridge_server.http.rate_limits import Buckets, CallRate, bounded, caller_at
 from fleetridge_server.problems import ProblemError, of_database
 

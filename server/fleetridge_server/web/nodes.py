@@ -17,8 +17,17 @@ from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.state import ACCUSING, STATES
 from fleetridge_server.fleet.nodes import fleet_nodes, node_names
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.http.parameters import OpenDatabase, VerdictFilter, states_of
+from fleetridge_server.http.parameters import (
+    ListQuery,
+    OpenDatabase,
+    Position,
+    VerdictFilter,
+    list_id,
+    moment,
+    page,
+    position_after,
+    states_of,
+)
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeRow, trouble
 from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
