@@ -99,6 +99,7 @@ class _Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, say so, and keep the collector of garbage from looking at all modules ever again."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(AcceptTrouble())
         await super().startup(sockets=sockets)

@@ -52,7 +52,7 @@ def common_headers() -> Iterator[tuple[bytes, bytes]]:
 
 @final
 class AnswerHeaders:
-    """Middleware that adds them."""
+    """Middleware that adds the common headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,6 +65,7 @@ class AnswerHeaders:
         enter_request(scope["headers"])
 
         async def send_with_headers(message: Message) -> None:
+            """Pass a message on; its start with the common headers that it does not set itself."""
             if message["type"] == "http.response.start":
                 own = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in own}

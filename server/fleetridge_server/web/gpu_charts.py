@@ -28,6 +28,7 @@ from fleetridge_server.web.charts.history_panel import (
 )
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, MeasuredPoint, PublishedPi, RooflineChart
 from fleetridge_server.web.charts.symbols import DrawnGpu
+from fleetridge_server.web.device_charts import usual_dtype
 from fleetridge_server.web.words import gpu_label, state_word
 
 _POINTS: TypeAdapter[tuple[Point, ...]] = TypeAdapter(tuple[Point, ...])
@@ -117,9 +118,6 @@ def _size(point: GemmPoint) -> str:
     return f"{point.M} × {point.K} × {point.N}"
 
 
-# What most models are served in comes first.
-_PREFERRED = ("bfloat16", "float16")
-
 # A setting that changed is named with its values while those fit beside the mark.
 _LONGEST_CHANGE = 60
 
@@ -130,8 +128,7 @@ def main_dtype(answer: GpuAnswer) -> str | None:
     accused = [own for own in judged if own.standing != "clear" and own.roof.kind == "compute"]
     if accused:
         return max(accused, key=lambda own: own.loss).roof.dtype
-    found = [ridge.dtype for ridge in answer.ridges]
-    return next((dtype for dtype in _PREFERRED if dtype in found), found[0] if found else None)
+    return usual_dtype([ridge.dtype for ridge in answer.ridges])
 
 
 def gpu_roofline(answer: GpuAnswer, roofs: GpuRoofs, points: Sequence[Point]) -> RooflineChart | None:

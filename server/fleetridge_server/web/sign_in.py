@@ -170,6 +170,7 @@ class ProblemPages:
         has_started = False
 
         async def hold_problem(message: Message) -> None:
+            """Pass a message on; those of a problem are held back, and a page sent once they are whole."""
             nonlocal has_started
             if not answer.takes(message):
                 has_started = True
