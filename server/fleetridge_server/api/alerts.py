@@ -21,6 +21,7 @@ from fleetridge_server.fleet.marks import NewMark, add_mark, end_mark, mark_page
 from fleetridge_server.http.answers import answered, documented
 from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import (
+    NO_DEVICE,
     ListQuery,
     OpenDatabase,
     Position,
@@ -111,7 +112,7 @@ async def post_mark(request: Request, database: OpenDatabase, caller: CurrentCal
     return JSONResponse(kept.model_dump(mode="json"), status_code=201, headers=headers)
 
 
-@_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented({422: "A parameter is not as described."}))
+@_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented())
 def get_marks(request: Request, database: OpenDatabase, query: Annotated[MarksQuery, Query()]) -> Response:
     """Decisions of people, the newest first: those in force, or all."""
     return answered(request, read_marks(database, query), text.mark_list)
@@ -219,11 +220,7 @@ class AlertsQuery(ListQuery):
     ] = None
 
 
-@_alerts.get(
-    _ALERTS_PATH,
-    response_model=AlertList,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@_alerts.get(_ALERTS_PATH, response_model=AlertList, responses=documented({404: NO_DEVICE}))
 def get_alerts(request: Request, database: OpenDatabase, query: Annotated[AlertsQuery, Query()]) -> Response:
     """
     What evaluations found wrong, the newest first: opened when it is first found, resolved when it no longer is.

@@ -22,7 +22,17 @@ from fleetridge_server.fleet.locations import (
 )
 from fleetridge_server.fleet.members import judged_places
 from fleetridge_server.http.answers import answered, documented
-from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment, named, the_device
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
+    MomentQuery,
+    OpenDatabase,
+    RegimeFilter,
+    moment,
+    named,
+    the_device,
+)
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
 from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
@@ -53,18 +63,12 @@ class ComparisonQuery(MomentQuery):
             json_schema_extra={"pattern": f"^({'|'.join((*FACTORS, _CLUSTER))}|{_LABEL}.+)$"},
         ),
     ]
-    cluster: Annotated[
-        str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    cluster: ClusterFilter = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
 
 
-@router.get(
-    "/devices/{name:path}/compare",
-    response_model=Comparison,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@router.get("/devices/{name:path}/compare", response_model=Comparison, responses=documented({404: NO_DEVICE}))
 def get_device_comparison(
     request: Request, database: OpenDatabase, name: str, query: Annotated[ComparisonQuery, Query()]
 ) -> Response:

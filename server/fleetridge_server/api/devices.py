@@ -21,9 +21,13 @@ from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.http.answers import answered, documented, problems_of
 from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
     OpenDatabase,
     PageQuery,
     Position,
+    RegimeFilter,
     VerdictFilter,
     is_asked,
     list_id,
@@ -37,6 +41,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
 from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at
 
 
@@ -72,23 +77,19 @@ def _is_current(ref: EvaluationRef | None) -> bool:
 
 router = APIRouter(tags=["devices"])
 
-_UNFIT = "A parameter is not as described."
-
 
 class DevicesQuery(PageQuery):
     """Parameters of the list of devices."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
+    cluster: ClusterFilter = None
 
 
 class RidgeQuery(DevicesQuery):
     """Parameters of the ridge; filters choose what is listed, never who the peers are."""
 
     node: Annotated[str | None, Field(description="Only gpus of nodes with this name.")] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
     driver: Annotated[str | None, Field(description="Only gpus whose newest rates were measured with this driver.")] = (
         None
     )
@@ -96,7 +97,7 @@ class RidgeQuery(DevicesQuery):
     since: Annotated[UtcTime | None, Field(description="Only what was measured from then on (ISO 8601).")] = None
 
 
-@router.get("/devices", response_model=DeviceList, responses=documented({422: _UNFIT}))
+@router.get("/devices", response_model=DeviceList, responses=documented())
 def get_devices(request: Request, database: OpenDatabase, query: Annotated[DevicesQuery, Query()]) -> Response:
     """
     Every device by name: its gpus and nodes, its newest report, and what its gpus reach.
@@ -123,11 +124,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
     return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), text.device_list)
 
 
-@router.get(
-    "/devices/{name:path}/ridge",
-    response_model=DeviceRidge,
-    responses=documented({404: "No device has this name or slug.", 422: _UNFIT}),
-)
+@router.get("/devices/{name:path}/ridge", response_model=DeviceRidge, responses=documented({404: NO_DEVICE}))
 def get_device_ridge(
     request: Request, database: OpenDatabase, name: str, query: Annotated[RidgeQuery, Query()]
 ) -> Response:
@@ -148,7 +145,7 @@ def get_device_ridge(
             "content": {"text/csv": {"schema": {"type": "string"}}},
             "headers": {"Link": {"description": "`rel=next`: the next page.", "schema": {"type": "string"}}},
         },
-        **problems_of({404: "No device has this name or slug.", 422: _UNFIT}),
+        **problems_of({404: NO_DEVICE}),
     },
 )
 def get_device_ridge_as_csv(
@@ -238,14 +235,13 @@ def _summaries(
     for count in counts:
         device, ref = count.device, evaluations.get(count.device.id)
         figures = None if ref is None else ref.body.figures
-        yield DeviceSummary(
+        yield shape_of(
+            DeviceSummary,
+            count,
             name=device.name,
             slug=device.slug,
             names=names[device.id],
             **evaluated_by(ref, device=device.slug, asked=asked),
-            gpus=count.gpus,
-            nodes=count.nodes,
-            newest_report=count.newest_report,
             verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
             ridges=() if figures is None else figures.ridges,
             bandwidths=() if figures is None else figures.bandwidths,

@@ -20,7 +20,7 @@ from fleetridge_server.fleet.locations import DeviceCount
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
 from fleetridge_server.http.answers import answered, documented
-from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment
+from fleetridge_server.http.parameters import ClusterFilter, MomentQuery, OpenDatabase, moment
 from fleetridge_server.responses import fleet as fleet_answers
 from fleetridge_server.responses.alert import alert_shown
 from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer
@@ -37,14 +37,12 @@ _MOST_ALERTS = 20
 class FleetQuery(MomentQuery):
     """Parameters of the fleet."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
+    cluster: ClusterFilter = None
     since: Annotated[UtcTime | None, Field(description="What changed from then on; a day by default.")] = None
     days: Annotated[int, Field(ge=1, le=365, description="Coverage over so many days.")] = _COVERAGE_DAYS
 
 
-@router.get("/fleet", response_model=FleetAnswer, responses=documented({422: "A parameter is not as described."}))
+@router.get("/fleet", response_model=FleetAnswer, responses=documented())
 def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQuery, Query()]) -> Response:
     """
     Whether the fleet is good, in one sentence, and what is behind it.

@@ -27,10 +27,12 @@ from fleetridge_server.fleet.reports import (
 )
 from fleetridge_server.http.answers import answered, documented
 from fleetridge_server.http.parameters import (
+    DtypeFilter,
     MomentQuery,
     OpenDatabase,
     PageQuery,
     Position,
+    RegimeFilter,
     is_asked,
     list_id,
     moment,
@@ -44,12 +46,12 @@ from fleetridge_server.responses import device as device_answers
 from fleetridge_server.responses.gpu import (
     GpuAnswer,
     GpuHistoryAnswer,
+    VerdictChangeShown,
     around_changes,
     changes_shown,
     epochs_of,
     epochs_shown,
     runs_shown,
-    verdict_changes_shown,
 )
 from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of, state_as_verdict
 from fleetridge_server.verdicts.roof_shapes import shape_of
@@ -74,15 +76,15 @@ class HistoryQuery(PageQuery):
     """Parameters of one gpu's history."""
 
     cluster: Simulated = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
 
 
 # Before the route of one gpu, whose address takes everything that follows.
 @router.get(
     "/gpus/{gpu_id:path}/history",
     response_model=GpuHistoryAnswer,
-    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
+    responses=documented({404: "No gpu has this id."}),
 )
 def get_gpu_history(
     request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[HistoryQuery, Query()]
@@ -125,17 +127,13 @@ def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> Gp
         epochs=epochs_shown(epochs),
         changes=changes_shown(epochs, roofs),
         drifts=() if said is None else tuple(own for own in said.verdict.drifts if only.takes_roof(own.roof)),
-        verdict_changes=verdict_changes_shown(verdict_changes),
+        verdict_changes=tuple(shape_of(VerdictChangeShown, change) for change in verdict_changes),
         runs=runs_shown(shown, roofs, epochs),
         next=following,
     )
 
 
-@router.get(
-    "/gpus/{gpu_id:path}",
-    response_model=GpuAnswer,
-    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
-)
+@router.get("/gpus/{gpu_id:path}", response_model=GpuAnswer, responses=documented({404: "No gpu has this id."}))
 def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[GpuQuery, Query()]) -> Response:
     """
     One gpu, by its UUID or, where the driver gives none, by the `noid-…` that stands in for it.

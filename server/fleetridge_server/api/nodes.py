@@ -47,14 +47,19 @@ class NodeQuery(BaseModel):
     cluster: Annotated[str | None, Field(description="Cluster of the node, needed where several have the name.")] = None
 
 
-class NodesQuery(ListQuery):
-    """Parameters of the list of nodes."""
+class NodesFilter(ListQuery):
+    """Parameters of a list of nodes."""
 
     cluster: Annotated[
         str | None, Field(description="Only this cluster; `simulated` for made-up nodes, else left out.")
     ] = None
     rack: Annotated[str | None, Field(description="Only nodes with this label `rack`.")] = None
     verdict: VerdictFilter = None
+
+
+class NodesQuery(NodesFilter):
+    """Parameters of the list of nodes, or of the line that a scheduler takes."""
+
     format: Annotated[
         Literal["hostlist"] | None,
         Field(description="`hostlist`: all their names in one line of plain text, as Slurm's `--exclude` takes them."),
@@ -104,7 +109,6 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         {
             404: "No node has this name.",
             409: "Nodes of several clusters have this name; `clusters` lists them.",
-            422: "A parameter is not as described.",
         }
     ),
 )

@@ -17,7 +17,17 @@ from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import Where
 from fleetridge_server.fleet.members import judged_places
 from fleetridge_server.http.answers import answered, documented
-from fleetridge_server.http.parameters import MomentQuery, OpenDatabase, moment, named, the_device
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
+    MomentQuery,
+    OpenDatabase,
+    RegimeFilter,
+    moment,
+    named,
+    the_device,
+)
 from fleetridge_server.problems import FieldError, invalid_request
 from fleetridge_server.responses.verdict import cohort_values, cohorts_under, evaluated_by
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
@@ -35,11 +45,9 @@ _MOST_TOKENS = 1 << 27
 class WorkloadsQuery(MomentQuery):
     """Parameters of the workloads."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    cluster: ClusterFilter = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
     model: Annotated[
         str,
         Field(
@@ -59,11 +67,7 @@ class WorkloadsQuery(MomentQuery):
     )
 
 
-@router.get(
-    "/devices/{name:path}/workloads",
-    response_model=DeviceWorkloads,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@router.get("/devices/{name:path}/workloads", response_model=DeviceWorkloads, responses=documented({404: NO_DEVICE}))
 def get_device_workloads(
     request: Request, database: OpenDatabase, name: str, query: Annotated[WorkloadsQuery, Query()]
 ) -> Response:

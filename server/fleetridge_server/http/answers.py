@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar, final
 
@@ -252,7 +252,10 @@ TEXT = "text/plain"
 # An answer differs by Accept, so that a cache may not give one form to who asked for the other.
 _VARY = {"Vary": "Accept"}
 
-_ALWAYS = {503: "The database does not answer just now; ask again after Retry-After seconds."}
+_ALWAYS = {
+    422: "A parameter is not as described.",
+    503: "The database does not answer just now; ask again after Retry-After seconds.",
+}
 
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 
@@ -274,14 +277,14 @@ def wants_text(accept: str) -> bool:
     return _preference(TEXT, ranges) > _preference(JSON, ranges)
 
 
-def documented(problems: dict[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Descriptions of a route's answers: the text form beside JSON, and its errors by status."""
+def documented(problems: Mapping[int, str] = _ALWAYS) -> dict[int | str, dict[str, Any]]:
+    """Descriptions of a route's answers: the text form beside JSON, and errors by status."""
     return {200: {"content": {TEXT: {"schema": {"type": "string"}}}}} | problems_of(problems)
 
 
-def problems_of(problems: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+def problems_of(problems: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     """Descriptions of a route's errors by status, with those that every route has."""
-    return {status: {"model": Problem, "description": words} for status, words in (problems | _ALWAYS).items()}
+    return {status: {"model": Problem, "description": words} for status, words in {**_ALWAYS, **problems}.items()}
 
 
 def _preference(media_type: str, ranges: list[tuple[str, float]]) -> tuple[float, int]:

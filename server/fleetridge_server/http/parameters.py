@@ -49,6 +49,9 @@ def the_device(session: Session, name: str) -> Device:
     return device
 
 
+NO_DEVICE = "No device has this name or slug."
+
+
 def named(session: Session, device: Device) -> DeviceName:
     """A device with all its names."""
     return DeviceName(name=device.name, slug=device.slug, names=device_names(session, [device.id])[device.id])
@@ -82,6 +85,12 @@ def _known(words: str | None) -> str | None:
         raise ValueError(f"not states with commas between them; choose from {', '.join(STATES)}")
     return words
 
+
+ClusterFilter = Annotated[
+    str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
+]
+DtypeFilter = Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")]
+RegimeFilter = Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")]
 
 VerdictFilter = Annotated[
     str | None,

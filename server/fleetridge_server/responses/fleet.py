@@ -8,12 +8,12 @@ from heapq import nsmallest
 
 from fleetridge.quantities import percent
 from fleetridge_server.engine.notices import NoticeKind
-from fleetridge_server.engine.state import STATES, State
+from fleetridge_server.engine.state import State
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.fleet.changes import LongUnmeasured, MeasuredShare
 from fleetridge_server.fleet.nodes import FleetNode
 from fleetridge_server.responses.alert import AlertShown
-from fleetridge_server.responses.node import WorstGpu, trouble
+from fleetridge_server.responses.node import WorstGpu, by_state, trouble
 from fleetridge_server.responses.node_list import worst_of
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 from fleetridge_server.verdicts.roof_shapes import Answer
@@ -112,10 +112,7 @@ _MOST_PLACES = 10
 
 def total(devices: Iterable[DeviceVerdicts]) -> dict[State, int]:
     """Verdicts over all devices by state, in the order of the states."""
-    counts: Counter[State] = Counter()
-    for device in devices:
-        counts.update(device.verdicts)
-    return {state: counts[state] for state in STATES if counts[state]}
+    return by_state(state for device in devices for state in Counter(device.verdicts).elements())
 
 
 @dataclass(frozen=True, slots=True)

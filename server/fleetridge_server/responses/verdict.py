@@ -197,29 +197,25 @@ def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
     return shape_of(VerdictShown, verdict, since=since, loss=verdict.worst_loss)
 
 
+_NOT_KEPT = "its numbers are no longer kept for that time"
+
+
 def state_shown(summary: VerdictSummary) -> VerdictShown:
     """What is known of a verdict whose numbers are no longer kept."""
-    return VerdictShown(
-        state=summary.state,
-        last_state=summary.last_state,
-        since=summary.since,
-        text="its numbers are no longer kept for that time",
-        loss=summary.loss,
-        flags=(),
-        reasons=(),
+    return shape_of(
+        VerdictShown, summary, text=_NOT_KEPT, flags=(), reasons=(), slow_since=None, slow_since_is_bound=False
     )
 
 
 def state_as_verdict(summary: VerdictSummary) -> GpuVerdict:
     """The same in the form of a whole verdict, without any of the numbers."""
-    shown = state_shown(summary)
     return GpuVerdict(
         gpu_id=summary.gpu_id,
-        state=shown.state,
-        last_state=shown.last_state,
-        text=shown.text,
+        state=summary.state,
+        last_state=summary.last_state,
+        text=_NOT_KEPT,
         reason=None,
-        worst_loss=shown.loss,
+        worst_loss=summary.loss,
         flags=(),
         reasons=(),
         roofs=(),

@@ -4,24 +4,21 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.terminal_text import visible
-from fleetridge_server.api.nodes import NodeQuery, read_node
+from fleetridge_server.api.nodes import NodeQuery, NodesFilter, read_node
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.state import ACCUSING, STATES
 from fleetridge_server.fleet.nodes import fleet_nodes, node_names
 from fleetridge_server.http.parameters import (
-    ListQuery,
     OpenDatabase,
     Position,
-    VerdictFilter,
     list_id,
     moment,
     page,
@@ -45,14 +42,6 @@ _MOST_HOSTS = 2000
 
 # Of nodes of which nothing is said, behind all others.
 _UNSPOKEN = len(STATES)
-
-
-class NodesPageQuery(ListQuery):
-    """Parameters of the page; filters are those of the API's list."""
-
-    cluster: Annotated[str | None, Field(description="Only this cluster; `simulated` for made-up nodes.")] = None
-    rack: Annotated[str | None, Field(description="Only nodes with this label `rack`.")] = None
-    verdict: VerdictFilter = None
 
 
 class _NodeRank(NamedTuple):
@@ -121,7 +110,7 @@ class NodesPage:
 @router.get("/ui/nodes")
 def get_nodes_page(request: Request, database: OpenDatabase) -> Response:
     """Nodes, worst first, a page at a time."""
-    query = query_of(request, NodesPageQuery)
+    query = query_of(request, NodesFilter)
     links = Links(simulated=query.cluster == SIMULATED)
     read = read_nodes(database, query)
     api = links.api("nodes", **{name: value for name, value in written(query).items() if name != "after"})
@@ -129,7 +118,7 @@ def get_nodes_page(request: Request, database: OpenDatabase) -> Response:
     return html("nodes.html", frame, nodes_page(read, query, links))
 
 
-def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
+def read_nodes(database: Database, query: NodesFilter) -> NodesRead:
     """All nodes that the filters take, as they are now."""
     simulated = query.cluster == SIMULATED
     with database.reading() as session:
@@ -145,7 +134,7 @@ def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
     )
 
 
-def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPage:
+def nodes_page(read: NodesRead, query: NodesFilter, links: Links) -> NodesPage:
     """The page. Raises ProblemError: 422, the position is of another list."""
     this_list = list_id("/ui/nodes", query)
     position = position_after(query.after, this_list)
@@ -224,7 +213,7 @@ def _worst(row: NodeRow, links: Links) -> WorstLine | None:
     )
 
 
-def _filters(read: NodesRead, query: NodesPageQuery, links: Links) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
+def _filters(read: NodesRead, query: NodesFilter, links: Links) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
     return (
         ("cluster", "cluster", choices(read.clusters, query.cluster, any_word=None if links.simulated else "any")),
         ("rack", "rack", choices(read.racks, query.rack)),

@@ -13,13 +13,12 @@ from fleetridge_server.web.charts.axes import LINE, Axis, nice_step, roomy, writ
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
-    element,
     empty,
-    escaped,
     framed,
     legend,
     path,
     rectangle,
+    titled,
     top_of,
     words,
 )
@@ -194,7 +193,7 @@ def _bar(low: float, step: float, gpus: float, most: float, where: tuple[Axis, f
     count = round(gpus)
     says = f"{counted(count, 'gpu')} from {significant(low)} to {quantity(low + step, unit)}"
     bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
-    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+    return titled(says, path("fr-bar", bar))
 
 
 def _box(figures: Distribution, axis: Axis, top: float) -> str:

@@ -17,13 +17,12 @@ from fleetridge_server.web.charts.history_panel import (
 from fleetridge_server.web.charts.svg import (
     Layout,
     LegendKey,
-    element,
     empty,
-    escaped,
     framed,
     legend,
     path,
     rectangle,
+    titled,
     top_of,
     words,
 )
@@ -109,10 +108,8 @@ def _failed(runs: Sequence[FailedRun], times: Times, top: float) -> tuple[str, f
         return "", top
     y = top + 8
     marks = (
-        element(
-            "g",
-            {},
-            element("title", {}, escaped(f"{run.at:%Y-%m-%d %H:%M} UTC: {run.reason.replace('_', ' ')}")),
+        titled(
+            f"{run.at:%Y-%m-%d %H:%M} UTC: {run.reason.replace('_', ' ')}",
             cross("fr-hatch", times.at(run.at), y, 3.5),
         )
         for run in sorted(runs, key=lambda run: (run.at, run.reason))

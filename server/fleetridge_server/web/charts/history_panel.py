@@ -9,7 +9,7 @@ from statistics import median
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.state import State
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, roomy, squeezed, width_of, written
-from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, words
+from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, titled, words
 from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import circle, focusable, triangle_down
 
@@ -199,10 +199,9 @@ def _band(panel: HistoryPanel, scale: Axis, times: Times) -> str:
         return ""
     left, width = times.axis.start, times.axis.end - times.axis.start
     upper, lower = scale.at(band.high), scale.at(band.low)
-    said = element("title", {}, escaped(f"peers now: {quantity(band.median, panel.unit)}"))
     area = rectangle("fr-peers", left, upper, width, max(lower - upper, 1))
     middle = path("fr-peers-median", [f"M{c(left)} {c(scale.at(band.median))}h{c(width)}"])
-    return element("g", {}, said, area, middle)
+    return titled(f"peers now: {quantity(band.median, panel.unit)}", area, middle)
 
 
 def _trace(points: Sequence[HistoryPoint], scale: Axis, times: Times) -> list[str]:
@@ -223,4 +222,4 @@ def _point(point: HistoryPoint, panel: HistoryPanel, y: float, times: Times, lay
     if point.accused:
         return focusable(says, triangle_down("fr-accused", x, y, _RADIUS * 1.4), (x, y), layout, stops=False)
     kind = "fr-unsure" if point.note else "fr-peer"
-    return element("g", {}, element("title", {}, escaped(says)), circle(kind, x, y, _RADIUS))
+    return titled(says, circle(kind, x, y, _RADIUS))

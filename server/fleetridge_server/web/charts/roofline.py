@@ -23,6 +23,7 @@ from fleetridge_server.web.charts.svg import (
     framed,
     group,
     path,
+    titled,
     top_of,
     words,
 )
@@ -256,14 +257,8 @@ def _ridges(chart: RooflineChart, plane: Plane) -> str:
 
 def _points(chart: RooflineChart, plane: Plane) -> str:
     return "".join(
-        element(
-            "g",
-            {},
-            element(
-                "title",
-                {},
-                escaped(f"{own.label}: {quantity(own.tflops, 'TFLOP/s')} at {quantity(own.intensity, 'FLOP/byte')}"),
-            ),
+        titled(
+            f"{own.label}: {quantity(own.tflops, 'TFLOP/s')} at {quantity(own.intensity, 'FLOP/byte')}",
             cross("fr-point", plane.x.at(own.intensity), plane.y.at(own.tflops), 3),
         )
         for own in chart.points

@@ -8,7 +8,7 @@ from fleetridge.quantities import quantity, signed_percent
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, Callout, callouts, squeezed, width_of
 from fleetridge_server.web.charts.distribution import LEAST_COUNT, Spread
-from fleetridge_server.web.charts.svg import Layout, coordinate, element, escaped, path, words
+from fleetridge_server.web.charts.svg import Layout, coordinate, path, titled, words
 from fleetridge_server.web.charts.symbols import PEER, DrawnGpu, MarkStyle, Spot, circle, is_noted, mark, mark_style
 
 
@@ -226,7 +226,7 @@ def _bar(number: int, gpus: float, most: float, lane: Lane) -> str:
         f"v{coordinate(-height)}h{coordinate(_BIN - 0.6)}",
         f"v{coordinate(height)}z",
     ]
-    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+    return titled(says, path("fr-bar", bar))
 
 
 def _deviation_at(x: float, axis: Axis) -> float:

@@ -82,6 +82,11 @@ def group(kind: str, *children: str) -> str:
     return element("g", {"class": kind}, inner) if inner else ""
 
 
+def titled(says: str, *shapes: str) -> str:
+    """Shapes that say something when they are pointed at, and in no other way."""
+    return element("g", {}, element("title", {}, escaped(says)), *shapes)
+
+
 def _attribute(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
