@@ -31,7 +31,7 @@ from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, M
 from fleetridge_server.verdicts.alerts import AlertKind
 from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html
-from fleetridge_server.web.words import Choice, choices, state_word
+from fleetridge_server.web.words import Filters, choices, state_word
 
 router = APIRouter(include_in_schema=False)
 
@@ -134,13 +134,11 @@ class AlertsPage:
     lines: tuple[AlertLine, ...]
     marks: MarkList
     mark_lines: tuple[MarkLine, ...]
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
     is_filtered: bool
     next_href: str | None
     first_href: str | None
-    all_href: str
-    marks_api: str
 
 
 @router.get("/ui/alerts")
@@ -169,16 +167,14 @@ def alerts_page(
         mark_lines=tuple(
             MarkLine(mark, _covers(mark), _href(links, mark.gpu_id, mark.cluster, mark.node)) for mark in marks.marks
         ),
-        filters=(
-            ("state", "state", choices(("open", "resolved"), query.state)),
-            ("kind", "kind", choices(get_args(AlertKind), query.kind, word=state_word)),
-        ),
+        filters={
+            "state": choices(("open", "resolved"), query.state),
+            "kind": choices(get_args(AlertKind), query.kind, word=state_word),
+        },
         keeps=kept(query, "state", "kind"),
         is_filtered=any(value is not None for value in (query.state, query.kind, query.device)),
         next_href=None if answer.next is None else links.alerts(**others, after=answer.next),
         first_href=links.alerts(**others) if query.after is not None else None,
-        all_href=links.alerts(),
-        marks_api=links.api("marks"),
     )
 
 

@@ -22,7 +22,7 @@ from fleetridge_server.web.charts.comparison import (
 from fleetridge_server.web.charts.svg import inline_chart
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html, picture
-from fleetridge_server.web.words import Choice, choices, factor_words
+from fleetridge_server.web.words import Filters, choices, factor_words
 
 router = APIRouter(include_in_schema=False)
 
@@ -38,9 +38,8 @@ class ComparePage:
     by: str
     is_paired: bool
     names: tuple[str, ...]
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
-    device_href: str
     chart: str
     chart_href: str
 
@@ -77,13 +76,12 @@ def compare_page(answer: Comparison, there: DeviceChoices, query: ComparisonQuer
         by=factor_words(answer.by),
         is_paired=any(roof.kind == "paired" for roof in answer.roofs),
         names=_names(answer),
-        filters=(
-            ("by", "by", choices((*FACTORS, "cluster"), query.by, any_word=None, word=factor_words)),
-            ("cluster", "cluster", choices(clusters, query.cluster, any_word=None if links.simulated else "any")),
-            ("dtype", "dtype", choices(there.dtypes, query.dtype)),
-        ),
+        filters={
+            "by": choices((*FACTORS, "cluster"), query.by, any_word=None, word=factor_words),
+            "cluster": choices(clusters, query.cluster, any_word=None if links.simulated else "any"),
+            "dtype": choices(there.dtypes, query.dtype),
+        },
         keeps=kept(query, "by", "cluster", "dtype"),
-        device_href=links.device(answer.device.slug),
         chart=inline_chart(comparison_svg, comparison_chart(answer)) if answer.roofs else "",
         chart_href=links.device(answer.device.slug, "compare.svg", **_given(query)),
     )

@@ -58,19 +58,11 @@ class GpuPage:
     sums: tuple[RoofSum, ...]
     drifts: tuple[str, ...]
     roofline: str
-    roofline_href: str
     chart: str
-    chart_href: str
     points: tuple[PointLine, ...]
     points_report: str
     points_note: str
     runs_shown: int
-    history_href: str
-    evidence_href: str
-    node_href: str | None
-    device_href: str
-    here_href: str
-    cluster: str
     marks: tuple[MarkShown, ...]
 
 
@@ -123,14 +115,12 @@ def get_gpu_page(request: Request, database: OpenDatabase, gpu_id: str) -> Respo
     links = Links(simulated=query.cluster is not None, as_of=query.as_of)
     marks = read_marks(database, MarksQuery(cluster=query.cluster, limit=_MOST_MARKS)).marks
     own = tuple(mark for mark in marks if mark.gpu_id == gpu_id)
-    shown = gpu_page(read, _history(database, gpu_id, query), newest_sweep(database, read.answer), links, own)
+    shown = gpu_page(read, _history(database, gpu_id, query), newest_sweep(database, read.answer), own)
     api = links.api("gpus", gpu_id)
     return html("gpu.html", Frame(shown.label, links, read.answer.as_of, api, visitor_of(request)), shown)
 
 
-def gpu_page(
-    read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, links: Links, marks: tuple[MarkShown, ...] = ()
-) -> GpuPage:
+def gpu_page(read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, marks: tuple[MarkShown, ...] = ()) -> GpuPage:
     """The page from the answers, the newest sweep and the marks in force on this gpu alone."""
     answer, verdict = read.answer, read.answer.verdict
     roofline = gpu_roofline(answer, read.roofs, sweep.points)
@@ -146,19 +136,11 @@ def gpu_page(
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
         drifts=() if verdict is None else tuple(map(drift_words, verdict.drifts)),
         roofline="" if roofline is None else inline_chart(roofline_svg, roofline),
-        roofline_href=links.gpu(answer.gpu_id, "roofline.svg"),
         chart="" if chart is None else inline_chart(history_svg, chart),
-        chart_href=links.gpu(answer.gpu_id, "history.svg"),
         points=point_lines(sweep.points),
         points_report=sweep.report_id,
         points_note=sweep.note,
         runs_shown=_RUNS_IN_TABLE,
-        history_href=links.api("gpus", answer.gpu_id, "history"),
-        evidence_href=links.gpu(answer.gpu_id, "evidence.zip"),
-        node_href=None if answer.node is None else links.node(answer.cluster, answer.node),
-        device_href=links.device(answer.device.slug),
-        here_href=links.gpu(answer.gpu_id),
-        cluster=links.cluster or "",
         marks=marks,
     )
 

@@ -33,7 +33,7 @@ from fleetridge_server.text.fleet import LEAST_COST, straggler_words
 from fleetridge_server.verdicts.stored import current_evaluations
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, address, html
-from fleetridge_server.web.words import Choice, StateShown, Tile, capital, choices, loss_words, state_word, tiles
+from fleetridge_server.web.words import Filters, StateShown, Tile, capital, choices, loss_words, state_word, tiles
 
 router = APIRouter(include_in_schema=False)
 
@@ -96,7 +96,7 @@ class NodesPage:
     lines: tuple[NodeLine, ...]
     nodes: int
     is_filtered: bool
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
     hostlist: str
     hostlist_note: str
@@ -104,7 +104,6 @@ class NodesPage:
     left_out: int
     next_href: str | None
     first_href: str | None
-    all_href: str
 
 
 @router.get("/ui/nodes")
@@ -156,7 +155,6 @@ def nodes_page(read: NodesRead, query: NodesFilter, links: Links) -> NodesPage:
         left_out=sum(not is_host(row.name) for row in read.rows),
         next_href=None if following is None else links.nodes(**given, after=following),
         first_href=links.nodes(**given) if query.after is not None else None,
-        all_href=links.nodes(),
     )
 
 
@@ -213,12 +211,12 @@ def _worst(row: NodeRow, links: Links) -> WorstLine | None:
     )
 
 
-def _filters(read: NodesRead, query: NodesFilter, links: Links) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
-    return (
-        ("cluster", "cluster", choices(read.clusters, query.cluster, any_word=None if links.simulated else "any")),
-        ("rack", "rack", choices(read.racks, query.rack)),
-        ("verdict", "verdict", choices(STATES, query.verdict, word=state_word)),
-    )
+def _filters(read: NodesRead, query: NodesFilter, links: Links) -> Filters:
+    return {
+        "cluster": choices(read.clusters, query.cluster, any_word=None if links.simulated else "any"),
+        "rack": choices(read.racks, query.rack),
+        "verdict": choices(STATES, query.verdict, word=state_word),
+    }
 
 
 def _hostlist(rows: Iterable[NodeRow]) -> tuple[str, str]:

@@ -151,6 +151,10 @@ class Choice:
     chosen: bool
 
 
+Filters = Mapping[str, tuple[Choice, ...]]
+"""What forms of filters offer, by the name of the parameter."""
+
+
 def choices(
     values: Iterable[str], chosen: str | None, *, any_word: str | None = "any", word: Callable[[str], str] = visible
 ) -> tuple[Choice, ...]:
