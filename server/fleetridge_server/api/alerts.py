@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
 from fleetridge.strict_json import printable_problem
-from fleetridge_server import text
 from fleetridge_server.auth.permissions import Caller, require_place
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
@@ -34,6 +33,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
+from fleetridge_server.text import fleet as fleet_text
 from fleetridge_server.verdicts.alerts import AlertKind, alert_page
 
 _alerts, _marks = APIRouter(tags=["alerts"]), APIRouter(tags=["marks"])
@@ -115,7 +115,7 @@ async def post_mark(request: Request, database: OpenDatabase, caller: CurrentCal
 @_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented())
 def get_marks(request: Request, database: OpenDatabase, query: Annotated[MarksQuery, Query()]) -> Response:
     """Decisions of people, the newest first: those in force, or all."""
-    return answered(request, read_marks(database, query), text.mark_list)
+    return answered(request, read_marks(database, query), fleet_text.mark_list)
 
 
 def read_marks(database: Database, query: MarksQuery) -> MarkList:
@@ -227,7 +227,7 @@ def get_alerts(request: Request, database: OpenDatabase, query: Annotated[Alerts
 
     A node or a rack that is slow as a whole is one alert. Suspicions and gaps in the measurements open none.
     """
-    return answered(request, read_alerts(database, query), text.alert_list)
+    return answered(request, read_alerts(database, query), fleet_text.alert_list)
 
 
 def read_alerts(database: Database, query: AlertsQuery) -> AlertList:

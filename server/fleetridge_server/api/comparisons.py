@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Cohort, Span
 from fleetridge_server.engine.evidence import FactorName
@@ -35,6 +34,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
 from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
+from fleetridge_server.text import workloads as workloads_text
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
@@ -78,7 +78,7 @@ def get_device_comparison(
     Where gpus met a change themselves each is compared with itself (`paired`); the groups of now stand beside it, and
     alone where nobody met a change: other gpus on other nodes, so that those differ too.
     """
-    return answered(request, read_comparison(database, name, query), text.comparison)
+    return answered(request, read_comparison(database, name, query), workloads_text.comparison)
 
 
 def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Comparison:

@@ -10,7 +10,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
-from fleetridge_server import text
 from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -41,6 +40,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
 from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.text import device as device_text
 from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at
 
@@ -121,7 +121,7 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
         summaries = tuple(_summaries(session, shown, evaluations, query, span.as_of if asked else None))
     # A list that goes on shows evaluations that came since it began.
     as_of = max([span.as_of, *(own.evaluated_as_of for own in summaries if own.evaluated_as_of is not None)])
-    return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), text.device_list)
+    return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), device_text.device_list)
 
 
 @router.get("/devices/{name:path}/ridge", response_model=DeviceRidge, responses=documented({404: NO_DEVICE}))
@@ -134,7 +134,7 @@ def get_device_ridge(
     `name` is any name that a driver gave the device, its canonical name or its slug, spelled exactly. Filters choose
     which gpus and roofs are listed; peers are always all gpus of the device, wherever they are.
     """
-    return answered(request, read_ridge(database, name, query).answer, text.device_ridge)
+    return answered(request, read_ridge(database, name, query).answer, device_text.device_ridge)
 
 
 @router.get(
@@ -159,7 +159,7 @@ def get_device_ridge_as_csv(
     answer = read_ridge(database, name, query).answer
     following = request.url.include_query_params(after=answer.next)
     link = {} if answer.next is None else {"Link": f'<{following.path}?{following.query}>; rel="next"'}
-    return Response(text.ridge_csv(answer), media_type="text/csv; charset=utf-8", headers=link)
+    return Response(device_text.ridge_csv(answer), media_type="text/csv; charset=utf-8", headers=link)
 
 
 @dataclass(frozen=True, slots=True)

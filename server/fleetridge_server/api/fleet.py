@@ -9,7 +9,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.report.values import UtcTime
-from fleetridge_server import text
 from fleetridge_server.api.devices import counted_devices
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -24,6 +23,7 @@ from fleetridge_server.http.parameters import ClusterFilter, MomentQuery, OpenDa
 from fleetridge_server.responses import fleet as fleet_answers
 from fleetridge_server.responses.alert import alert_shown
 from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer
+from fleetridge_server.text import fleet as fleet_text
 from fleetridge_server.verdicts.stored import EvaluationRef
 
 router = APIRouter(tags=["fleet"])
@@ -50,7 +50,7 @@ def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQu
     Gpus by verdict, how much of the fleet was measured lately, the worst nodes, what changed, and what synchronous jobs
     lose to their slowest gpu.
     """
-    return answered(request, read_fleet(database, query), text.fleet)
+    return answered(request, read_fleet(database, query), fleet_text.fleet)
 
 
 def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:

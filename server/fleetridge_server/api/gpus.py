@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device, Report
 from fleetridge_server.engine.cohort import Span
@@ -54,6 +53,7 @@ from fleetridge_server.responses.gpu import (
     runs_shown,
 )
 from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of, state_as_verdict
+from fleetridge_server.text import gpu as gpu_text
 from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, summaries_of, verdicts_of
 
@@ -94,7 +94,7 @@ def get_gpu_history(
 
     A page holds runs; epochs, changes, drifts and verdicts are of the whole past, whatever the page.
     """
-    return answered(request, read_gpu_history(database, gpu_id, query), text.gpu_history)
+    return answered(request, read_gpu_history(database, gpu_id, query), gpu_text.gpu_history)
 
 
 def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> GpuHistoryAnswer:
@@ -140,7 +140,7 @@ def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annota
 
     Its roofs are held against all gpus of its device that were measured alike; `other_roofs` are shown only.
     """
-    return answered(request, read_gpu(database, gpu_id, query).answer, text.gpu)
+    return answered(request, read_gpu(database, gpu_id, query).answer, gpu_text.gpu)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
@@ -28,6 +27,7 @@ from fleetridge_server.http.parameters import (
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeList, node_answer
 from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.text import node as node_text
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
 from fleetridge_server.verdicts.stored import current_evaluations
 
@@ -99,7 +99,7 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         nodes = read_nodes(session, shown)
         absences = absences_by_node(_absences(session, simulated=query.cluster == SIMULATED))
     rows = tuple(node_row(node, absences.get(node.name, ())) for node in nodes)
-    return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), text.node_list)
+    return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), node_text.node_list)
 
 
 @router.get(
@@ -118,7 +118,7 @@ def get_node(request: Request, database: OpenDatabase, name: str, query: Annotat
 
     A node that only the inventory knows is there too, without gpus that reported.
     """
-    return answered(request, read_node(database, name, query), text.node)
+    return answered(request, read_node(database, name, query), node_text.node)
 
 
 def read_node(database: Database, name: str, query: NodeQuery) -> NodeAnswer:

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from fleetridge.weight_shapes import DEFAULT_MODEL, SERVED_MODELS, WeightShape, served_model
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE, DEFAULT_PREFILL_TOKENS
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.ridge import CohortValues, Filter, ridges_by_cohort
@@ -31,6 +30,7 @@ from fleetridge_server.http.parameters import (
 from fleetridge_server.problems import FieldError, invalid_request
 from fleetridge_server.responses.verdict import cohort_values, cohorts_under, evaluated_by
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
+from fleetridge_server.text import workloads as workloads_text
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
@@ -76,7 +76,7 @@ def get_device_workloads(
 
     For burst and sustained, each with what a typical gpu reaches, what the slowest does and how far the fleet spreads.
     """
-    return answered(request, read_workloads(database, name, query), text.workloads)
+    return answered(request, read_workloads(database, name, query), workloads_text.workloads)
 
 
 def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> DeviceWorkloads:

@@ -88,11 +88,8 @@ def _replace(database: Database, found: Mapping[str, Sequence[ExpectedGpu]]) -> 
             replace_inventory(session, cluster, entries, datetime.now(timezone.utc))
     for cluster, entries in found.items():
         nodes = {entry.node for entry in entries}
-        print(f"cluster {cluster}: {_expected(len(nodes), _gpus(entries))}" if nodes else _nothing(cluster))
-
-
-def _expected(nodes: int, gpus: int) -> str:
-    return f"{counted(nodes, 'node')} expected, {counted(gpus, 'gpu')}"
+        expected = f"{counted(len(nodes), 'node')} expected, {counted(_gpus(entries), 'gpu')}"
+        print(f"cluster {cluster}: {expected if nodes else 'nothing is expected any more'}")
 
 
 def _gpus(entries: Sequence[ExpectedGpu]) -> int:
@@ -106,10 +103,6 @@ def _gpus(entries: Sequence[ExpectedGpu]) -> int:
         else:
             named[key] = named.get(key, 0) + 1
     return sum(max(named.get(key, 0), on_nodes.get(key, 0)) for key in named.keys() | on_nodes.keys())
-
-
-def _nothing(cluster: str) -> str:
-    return f"cluster {cluster}: nothing is expected any more"
 
 
 def _show(database: Database, cluster: str | None) -> None:

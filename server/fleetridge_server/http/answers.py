@@ -157,13 +157,9 @@ class RequestWatch:
             route or "(no route)",
             status,
             1000 * duration_s,
-            _outcomes(stats),
+            "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items())),
             extra={"fields": _fields(scope, method, route, status, duration_s, stats)},
         )
-
-
-def _outcomes(stats: RequestStats) -> str:
-    return "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items()))
 
 
 def _fields(

@@ -27,11 +27,6 @@ from fleetridge_server.db.tables import Document, Report
 from fleetridge_server.db.verdict_tables import EvaluationColumns, StoredEvaluation
 
 
-def newest_arrival(session: Session) -> datetime | None:
-    """When the newest report arrived; None before the first."""
-    return session.scalar(select(func.max(Report.received_at)))
-
-
 def drop_documents(session: Session, before: datetime, most: int) -> int:
     """Drop some documents that arrived before a time, the oldest first; how many."""
     key = tuple_(Document.received_at, Document.report_id)
@@ -130,7 +125,7 @@ def drop_old(
     steps = _Steps(database, is_ending, pause)
     dropped = Dropped()
     with database.reading() as session:
-        newest = newest_arrival(session)
+        newest = session.scalar(select(func.max(Report.received_at)))
         day = datetime.combine((now - EVERY_HOUR_KEPT).date(), datetime.min.time(), now.tzinfo)
         superseded = superseded_evaluations(session, day)
     if newest is not None:
@@ -230,15 +225,12 @@ class Daily:
             sqlalchemy.exc.DBAPIError: the database is busy or out of reach.
             MonthsBusyError: another server is at it.
         """
-        database = open_database(self.database_url, statement_timeout_ms=0)
-        try:
+        with closing(open_database(self.database_url, statement_timeout_ms=0)) as database:
             now = datetime.now(timezone.utc)
             make_months(database.engine, months_ahead(now))
             if self.documents_days is not None:
                 kept = timedelta(days=self.documents_days)
                 _log.info("%s", dropped_message(drop_old(database, kept, now, is_ending=end.is_set, pause=end.wait)))
-        finally:
-            database.close()
 
 
 def daily_task(daily: Daily) -> Task:

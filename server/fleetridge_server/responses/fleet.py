@@ -169,7 +169,8 @@ def sentence(
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
     silent = f"; {counted(never_reported, 'expected node')} never reported" if never_reported else ""
-    noted = "".join(f"; noted on {own.name}: {', '.join(map(_spoken, own.noted))}" for own in devices if own.noted)
+    kinds = {own.name: ", ".join(own.noted).replace("_", " ") for own in devices if own.noted}
+    noted = "".join(f"; noted on {name}: {found}" for name, found in kinds.items())
     return f"{said}{noted}{silent}{seen}{late}"
 
 
@@ -239,10 +240,6 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
     needs = "needs" if shared.racks + shared.nodes + single == 1 else "need"
     who = ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
-
-
-def _spoken(kind: NoticeKind) -> str:
-    return kind.replace("_", " ")
 
 
 def _good(gpus: int, judged: int) -> str:

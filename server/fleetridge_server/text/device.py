@@ -21,6 +21,7 @@ from fleetridge_server.text.words import (
     lines,
     middle,
     more_follows,
+    ridge_words,
     share,
     short_id,
     spread,
@@ -72,7 +73,7 @@ def device_list(answer: DeviceList) -> str:
         for device in answer.devices
     ]
     medians = [
-        [device.name, f"{_roof(ridge)}{conditions}", *_figures(ridge)]
+        [device.name, f"{ridge_words(ridge)}{conditions}", *_figures(ridge)]
         for device in answer.devices
         for ridge, conditions in zip(device.ridges, differing_conditions(device.ridges), strict=True)
     ]
@@ -109,7 +110,7 @@ def _ridges(ridges: Sequence[FleetRidge]) -> str:
     if not ridges:
         return "no ridges: no valid report has a judged pi here"
     rows = [
-        [f"{_roof(ridge)}{conditions}", *_figures(ridge, spread(ridge.pi_tflops))]
+        [f"{ridge_words(ridge)}{conditions}", *_figures(ridge, spread(ridge.pi_tflops))]
         for ridge, conditions in zip(ridges, differing_conditions(ridges), strict=True)
     ]
     return text_table(_RIDGES, rows, title="medians over the gpus, quartiles of pi")
@@ -178,7 +179,7 @@ def _figures(ridge: FleetRidge, *after_pi: str) -> list[str]:
 
 
 def _too_few(answer: DeviceRidge) -> list[str]:
-    groups = [(_roof(ridge), ridge.note) for ridge in answer.ridges]
+    groups = [(ridge_words(ridge), ridge.note) for ridge in answer.ridges]
     groups += [(_stream(bandwidth), bandwidth.note) for bandwidth in answer.bandwidths]
     roofs: dict[str, list[str]] = defaultdict(list)
     for roof, note in dict.fromkeys(groups):
@@ -202,10 +203,6 @@ def _waiting(rows: Sequence[GpuRow]) -> list[str]:
     named = [short_id(row.gpu_id) for row in rows if row.not_judged_yet is not None]
     more = f" and {len(named) - _NAMED_GPUS} more" if len(named) > _NAMED_GPUS else ""
     return [f"reported since, not judged yet: {', '.join(named[:_NAMED_GPUS])}{more}"] if named else []
-
-
-def _roof(ridge: FleetRidge) -> str:
-    return variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
 
 
 def _stream(bandwidth: FleetBandwidth) -> str:

@@ -16,7 +16,17 @@ from fleetridge_server.responses.gpu import (
     RunRoof,
     VerdictChangeShown,
 )
-from fleetridge_server.text.words import at, blocks, facts, lines, more_follows, old, reason_code, state_word
+from fleetridge_server.text.words import (
+    at,
+    blocks,
+    facts,
+    lines,
+    more_follows,
+    old,
+    reason_code,
+    ridge_words,
+    state_word,
+)
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
 from fleetridge_server.verdicts.sentence import onset_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, JudgedRoof, ReasonShown
@@ -250,7 +260,7 @@ def _latest(latest: ReportSummary | None) -> str:
 
 def _ridge(ridge: GpuRidge) -> list[str]:
     return [
-        variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation),
+        ridge_words(ridge),
         significant(ridge.pi_tflops),
         signed_percent(ridge.pi_deviation),
         significant(ridge.beta_gbps),

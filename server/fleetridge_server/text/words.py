@@ -13,9 +13,11 @@ from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
 from fleetridge_server.engine.state import ACCUSING, State
 from fleetridge_server.engine.statistics import Distribution
-from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
+from fleetridge_server.engine.wording import fact_words, roof_words, setting_words, variant
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
+from fleetridge_server.responses.workload import RidgeWorkloads
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
+from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge
 from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, PlaceShown, ReasonShown
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
@@ -70,6 +72,11 @@ def middle(values: Distribution | None) -> str:
 def share(fraction: float | None) -> str:
     """Part of the published figure."""
     return percent(fraction)
+
+
+def ridge_words(ridge: FleetRidge | GpuRidge | RidgeWorkloads) -> str:
+    """What is multiplied, and in which regime: "bfloat16 burst"."""
+    return variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
 
 
 class _Conditioned(Protocol):
@@ -136,7 +143,8 @@ def notices(found: Sequence[NoticeShown]) -> str:
     for notice in found:
         alike.setdefault((notice.kind, notice.text.replace(_by(notice), "")), []).append(notice)
     shown = [_notice(own[0]) if len(own) == 1 else _together(words, own) for (_, words), own in alike.items()]
-    return lines([*shown[:_MOST_NOTICES], *_and_more(len(shown), _MOST_NOTICES, "notices")])
+    left = len(shown) - _MOST_NOTICES
+    return lines([*shown[:_MOST_NOTICES], *([f"and {left} more notices"] if left > 0 else [])])
 
 
 def bands(cohorts: Sequence[CohortShown]) -> str:
@@ -244,7 +252,3 @@ def _by(notice: NoticeShown) -> str:
         return ""
     effect, low, high = map(signed_percent, (notice.effect, notice.low, notice.high))
     return f" by {effect} ({low} to {high})"
-
-
-def _and_more(found: int, most: int, what: str) -> list[str]:
-    return [f"and {found - most} more {what}"] if found > most else []

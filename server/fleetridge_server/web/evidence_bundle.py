@@ -9,11 +9,11 @@ from datetime import datetime
 
 from fleetridge.quantities import percent, quantity, significant
 from fleetridge.terminal_text import visible
-from fleetridge_server import text
 from fleetridge_server.api.gpus import GpuRead
 from fleetridge_server.engine.rule import BEYOND_SCALES, NEWEST_REPORTS
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
+from fleetridge_server.text import gpu as gpu_text
 from fleetridge_server.text.gpu import roof_verdict
 from fleetridge_server.verdicts.sentence import onset_words, peers_words
 from fleetridge_server.verdicts.verdict_shapes import JudgedRoof, RunShown
@@ -87,7 +87,7 @@ def bundle(read: GpuRead, history: GpuHistoryAnswer, documents: Mapping[str, byt
     """
     files = {
         "verdict.txt": _verdict_text(read).encode(),
-        "history.txt": f"{text.gpu_history(history)}\n".encode(),
+        "history.txt": f"{gpu_text.gpu_history(history)}\n".encode(),
         "gpu.json": read.answer.model_dump_json(indent=1).encode(),
         "history.json": history.model_dump_json(indent=1).encode(),
         **_charts(read, history, documents),
@@ -109,7 +109,7 @@ def _verdict_text(read: GpuRead) -> str:
     sums = [roof_sum(own) for own in judged]
     steps = [f"{own.name} ({own.verdict})\n" + "\n".join(f"  {step}" for step in own.steps) for own in sums]
     arithmetic = "\n\nhow each figure comes about\n\n" + "\n\n".join(map(visible_lines, steps)) if steps else ""
-    return f"{text.gpu(answer)}{arithmetic}\n"
+    return f"{gpu_text.gpu(answer)}{arithmetic}\n"
 
 
 def visible_lines(words: str) -> str:

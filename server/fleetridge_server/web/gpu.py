@@ -36,6 +36,8 @@ _BUNDLED_REPORTS = 10
 
 _MOST_MARKS = 1000
 
+_UNKNOWN = "no verdict yet: the newest evaluation does not know this gpu"
+
 
 @dataclass(frozen=True, slots=True)
 class GpuPage:
@@ -131,7 +133,7 @@ def gpu_page(read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, marks: tupl
         history=history,
         label=gpu_label(answer.node, answer.index, answer.gpu_id),
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
-        said=_unjudged(answer) if verdict is None else verdict.text,
+        said=(answer.evaluation_note or _UNKNOWN) if verdict is None else verdict.text,
         few_peers=few_peers_words(max((ridge.peers for ridge in answer.ridges), default=0)),
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
         drifts=() if verdict is None else tuple(map(drift_words, verdict.drifts)),
@@ -170,10 +172,6 @@ def _kept(database: Database, report_id: UUID) -> tuple[str, bytes]:
 
 def _history(database: Database, gpu_id: str, query: GpuQuery) -> GpuHistoryAnswer:
     return read_gpu_history(database, gpu_id, HistoryQuery(cluster=query.cluster, as_of=query.as_of, limit=_RUNS))
-
-
-def _unjudged(answer: GpuAnswer) -> str:
-    return answer.evaluation_note or "no verdict yet: the newest evaluation does not know this gpu"
 
 
 def _nothing_to_draw() -> ProblemError:

@@ -96,6 +96,11 @@ def written(tick: float, largest: float) -> str:
     return "0" if abs(tick) < _ROUNDING * abs(largest) else f"{tick:.10g}".replace("-", "−")
 
 
+def percent_tick(share: float, least: float) -> str:
+    """A tick of an axis of parts, "+5 %"; 0 where it is less than the least that matters."""
+    return "0" if abs(share) < least else f"{100 * share:+.3g} %".replace("-", "−")
+
+
 # Mean advance of a character over the size of its font, in DejaVu Sans, the widest of the usual fonts.
 _ADVANCE = 0.57
 # Between names in a row, and between a name and a line that passes it.

@@ -8,7 +8,7 @@ from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts import svg
-from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, squeezed, width_of
+from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, percent_tick, squeezed, width_of
 from fleetridge_server.web.charts.svg import Layout
 from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import diamond, focusable
@@ -199,13 +199,11 @@ def _grid(axis: Axis, drawn: Sequence[_DrawnRoof], end: float, layout: Layout) -
     lines = [f"M{c(axis.at(tick))} {c(own.top)}V{c(own.bottom)}" for own in drawn for tick in ticks]
     zero = [f"M{c(axis.at(0))} {c(own.top)}V{c(own.bottom)}" for own in drawn]
     base = svg.path("fr-axis", [f"M{c(axis.start - 6)} {c(end - 6)}H{c(axis.end + 6)}"])
-    labels = (svg.words(_tick(tick), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks)
+    labels = (
+        svg.words(percent_tick(tick, _LEAST_REACH / 100), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks
+    )
     name = svg.words("distance from the reference, or from before", 8, end + 24, "fr-tick")
     return svg.path("fr-grid", lines) + svg.path("fr-axis", zero) + base + "".join(labels) + name
-
-
-def _tick(share: float) -> str:
-    return "0" if abs(share) < _LEAST_REACH / 100 else f"{100 * share:+.3g} %".replace("-", "−")
 
 
 def _keys(chart: ComparisonChart) -> list[svg.LegendKey]:

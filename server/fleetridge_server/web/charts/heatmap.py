@@ -107,14 +107,10 @@ def _paths(cells: Iterable[PlacedCell], size: int) -> str:
 
 def _run(cells: list[PlacedCell], inner: int) -> str:
     """Squares, each drawn from the corner of the one before it."""
-    parts = [_square(cells[0].x, cells[0].y, inner)]
+    parts = [f"M{cells[0].x} {cells[0].y}h{inner}v{inner}h-{inner}z"]
     for before, own in pairwise(cells):
         parts.append(f"m{own.x - before.x} {own.y - before.y}h{inner}v{inner}h-{inner}z")
     return "".join(parts)
-
-
-def _square(x: int, y: int, inner: int) -> str:
-    return f"M{x} {y}h{inner}v{inner}h-{inner}z"
 
 
 def hatch(x: float, y: float, inner: float) -> str:

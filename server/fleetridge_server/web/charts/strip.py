@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fleetridge.quantities import deviation, quantity, signed_percent
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts import svg
-from fleetridge_server.web.charts.axes import LINE, Axis, fitted, squeezed, width_of
+from fleetridge_server.web.charts.axes import LINE, Axis, fitted, percent_tick, squeezed, width_of
 from fleetridge_server.web.charts.strip_marks import (
     Lane,
     Strip,
@@ -150,13 +150,11 @@ def _grid(axis: Axis, drawn: Sequence[_DrawnStrip], end: float, layout: Layout) 
     ticks = axis.ticks(_MOST_TICKS[layout])
     lines = [f"M{c(axis.at(tick))} {c(own.top)}V{c(own.bottom)}" for own in drawn for tick in ticks]
     base = [f"M{c(axis.start - 8)} {c(own.bottom)}H{c(axis.end + 8)}" for own in drawn]
-    labels = [svg.words(_tick(tick), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks]
+    labels = [
+        svg.words(percent_tick(tick, _TICK / 100), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks
+    ]
     name = svg.words("deviation from the median", axis.start - 14, end + 28, "fr-tick")
     return svg.path("fr-grid", lines) + svg.path("fr-axis", base) + "".join(labels) + name
-
-
-def _tick(share: float) -> str:
-    return f"{100 * share:+.3g} %".replace("-", "−") if abs(share) > _TICK / 100 else "0"
 
 
 def _keys(strips: Sequence[Strip]) -> list[svg.LegendKey]:
