@@ -89,7 +89,9 @@ def copy_rows(source: Session, target: Database, table: Table, on_rows: Callable
         with target.writing() as session:
             known = {} if is_new else _known(session, table, [_key(table, row) for row in rows])
             _add(session, table, [row for row in rows if _key(table, row) not in known])
-            _replace(session, table, [row for row in rows if known.get(_key(table, row), row) != row])
+            changed = [row for row in rows if known.get(_key(table, row), row) != row]
+            if changed:
+                session.execute(insert_or_replace(session, table), changed)
         done += len(rows)
         on_rows(done)
 
@@ -169,12 +171,6 @@ def _add(session: Session, table: Table, rows: Sequence[Row]) -> None:
         _stream(connection, table, rows)
     else:
         connection.execute(insert(table), rows)
-
-
-def _replace(session: Session, table: Table, rows: Sequence[Row]) -> None:
-    """Write rows in the place of those with the same keys."""
-    if rows:
-        session.execute(insert_or_replace(session, table), rows)
 
 
 def _stream(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -47,7 +47,7 @@ def gpu_verdict(answer: GpuAnswer) -> str:
         return lines([why])
     judged = [*verdict.roofs, *verdict.links]
     flags = f" ({', '.join(verdict.flags)})" if verdict.flags else ""
-    head = f"verdict: {verdict.state}{flags}, said since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
+    head = f"verdict: {verdict.state}{flags}, since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
     return blocks(
         lines([head, verdict.text]),
         *(lines([_reason(found)]) for found in verdict.reasons),
@@ -119,7 +119,7 @@ def _excuses(excuses: Iterable[ExcuseShown]) -> Iterable[str]:
 
 
 _EPOCHS = (Column("epoch"), Column("from", align="left"), Column("to", align="left"), Column("runs"))
-_VERDICTS = (Column("said from"), Column("state", align="left"), Column("reason", align="left"), Column("loss"))
+_VERDICTS = (Column("from"), Column("state", align="left"), Column("reason", align="left"), Column("loss"))
 _RUNS = (
     Column("time"), Column("roof", align="left"), Column("value"), Column("MHz"), Column("W"), Column("°C"),
     Column("epoch"), Column("note", align="left"),

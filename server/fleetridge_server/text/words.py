@@ -110,7 +110,7 @@ class NamedGpu(NamedTuple):
 
 _BANDS = (
     Column("held against"), Column("gpus"), Column("median"), Column("scale"), Column("limit"),
-    Column("beyond below"),
+    Column("lowest ok"),
 )  # fmt: skip
 
 # More than a screen of sentences is read by nobody; the pages of the JSON form have all.
@@ -218,7 +218,7 @@ def _place(verdict: VerdictShown) -> PlaceShown | None:
 def _one_gpu(own: NamedGpu) -> str:
     verdict = own.verdict
     strongest = [reason(found) for found in verdict.reasons[:1]]
-    return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
+    return lines([f"{own.name}: {verdict.state}, {verdict.text} (verdict since {at(verdict.since)})", *strongest])
 
 
 def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
