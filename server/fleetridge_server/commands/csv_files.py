@@ -1,6 +1,4 @@
-"""The command `fleetridge-server inventory`: what is expected, read from a file and shown."""
-
-from __future__ import annotations
+"""The commands that read a CSV file: `import` of measurements, `inventory` of what is expected."""
 
 import argparse
 import sys
@@ -8,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy.exc import DBAPIError
 
 from fleetridge.quantities import MISSING
 from fleetridge.report.identity import DEFAULT_CLUSTER
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.commands.arguments import cluster
-from fleetridge_server.csv_import.inventory import COLUMNS, BadInventoryError, expectations
+from fleetridge_server.csv_import.inventory import BadInventoryError, expectations
+from fleetridge_server.csv_import.lines import BadRow
+from fleetridge_server.csv_import.reports import Import, Tally
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.schema import check_schema
 from fleetridge_server.engine.wording import counted
-
-if TYPE_CHECKING:
-    from fleetridge_server.commands.arguments import Commands
-    from fleetridge_server.db.database import Database
-    from fleetridge_server.fleet.expected import ExpectedGpu
-    from fleetridge_server.settings import Settings
-
+from fleetridge_server.fleet.expected import ExpectedGpu, replace_inventory, shown_inventory
+from fleetridge_server.intake.store import LostRaceError
+from fleetridge_server.settings import Settings
 
 # A screen of faults; who has more made the same one on every line.
-_FAULTS_TOLD = 20
+_FAULTS_SHOWN = 20
 
 _HEADS = (
     Column("cluster", align="left"), Column("node", align="left"), Column("device", align="left"), Column("gpus"),
@@ -33,33 +31,10 @@ _HEADS = (
 )  # fmt: skip
 
 
-def add_inventory(commands: Commands, database: argparse.ArgumentParser) -> None:
-    """Add the command to those of `fleetridge-server`."""
-    parser = commands.add_parser(
-        "inventory",
-        parents=[database],
-        help="say which nodes and gpus there should be",
-        description=(
-            "Reads expected nodes and gpus from a CSV file in UTF-8 with a header, so that those which never report "
-            f"are missed. Columns, in any order: {', '.join(COLUMNS)}; only node is needed. A line is about one gpu, "
-            "or about a node and how many gpus it has. The file replaces all that was expected of its clusters; "
-            "with a bad line nothing changes."
-        ),
-    )
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE")
-    parser.add_argument(
-        "--cluster", type=cluster, help=f"cluster of lines that name none (default: {DEFAULT_CLUSTER}); shown alone"
-    )
-    parser.add_argument("--show", action="store_true", help="print what is expected")
-    parser.set_defaults(command=_inventory, usage=parser.error)
-
-
-def _inventory(options: argparse.Namespace, settings: Settings) -> int:
+def inventory(options: argparse.Namespace, settings: Settings) -> int:
+    """Read what is expected from a file, or show it; exit code."""
     if options.file is None and not options.show:
         options.usage("name a FILE to read, or --show what was read before")
-    from fleetridge_server.db.database import open_database
-    from fleetridge_server.db.schema import check_schema
-
     with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
         if options.file is not None:
@@ -81,8 +56,6 @@ def _read(file: Path, cluster: str) -> Mapping[str, list[ExpectedGpu]]:
 
 
 def _replace(database: Database, found: Mapping[str, Sequence[ExpectedGpu]]) -> None:
-    from fleetridge_server.fleet.expected import replace_inventory
-
     with database.writing() as session:
         for cluster, entries in found.items():
             replace_inventory(session, cluster, entries, datetime.now(timezone.utc))
@@ -106,8 +79,6 @@ def _gpus(entries: Sequence[ExpectedGpu]) -> int:
 
 
 def _show(database: Database, cluster: str | None) -> None:
-    from fleetridge_server.fleet.expected import shown_inventory
-
     with database.reading() as session:
         rows = [
             (line.cluster, line.node, device or MISSING, str(line.expected_gpus or MISSING), line.gpu or MISSING)
@@ -117,9 +88,37 @@ def _show(database: Database, cluster: str | None) -> None:
 
 
 def _say_bad(error: BadInventoryError) -> None:
-    for row in error.bad[:_FAULTS_TOLD]:
-        for fault in row.errors:
-            print(f"line {row.line}: {f'{fault.field}: ' if fault.field else ''}{fault.problem}", file=sys.stderr)
-    if len(error.bad) > _FAULTS_TOLD:
-        print(f"… and {len(error.bad) - _FAULTS_TOLD} more", file=sys.stderr)
+    for row in error.bad[:_FAULTS_SHOWN]:
+        _say_bad_row(row)
+    if len(error.bad) > _FAULTS_SHOWN:
+        print(f"… and {len(error.bad) - _FAULTS_SHOWN} more", file=sys.stderr)
     print(f"fleetridge-server: {error}", file=sys.stderr)
+
+
+def import_reports(options: argparse.Namespace, settings: Settings) -> int:
+    """Take measurements from a file; exit code."""
+    with closing(open_database(settings.database_url)) as database:
+        check_schema(database.engine)
+        job = Import(database, options.cluster, on_bad=_say_bad_row)
+        try:
+            # Bytes that are not UTF-8 become surrogates, which make their own row a bad one and no other.
+            with options.file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
+                job.run(lines)
+            database.analyze()
+        except (DBAPIError, LostRaceError):
+            print(f"stopped: {_counts(job.tally)}; import the file again, nothing counts twice")
+            raise
+    print(_counts(job.tally))
+    return 1 if job.tally.bad else 0
+
+
+def _counts(tally: Tally) -> str:
+    return (
+        f"{tally.rows} rows read: {tally.created} created, {tally.repeated} repeated in the file, "
+        f"{tally.already_stored} already stored, {tally.bad} bad"
+    )
+
+
+def _say_bad_row(row: BadRow) -> None:
+    for error in row.errors:
+        print(f"line {row.line}: {f'{error.field}: ' if error.field else ''}{error.problem}", file=sys.stderr)
