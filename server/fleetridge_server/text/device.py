@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -100,7 +100,11 @@ def device_ridge(answer: DeviceRidge) -> str:
         words.bands(answer.cohorts),
         lines(_too_few(answer)),
         _gpus(answer),
-        words.troubled_gpus(_named(answer.gpus)),
+        words.troubled_gpus(
+            words.named_gpu(row.gpu_id, row.index, row.verdict, row.node or MISSING)
+            for row in answer.gpus
+            if row.verdict is not None
+        ),
         lines([*_flagged(answer.gpus), *_waiting(answer.gpus)]),
         more_follows(answer.next, "gpus"),
     )
@@ -151,14 +155,6 @@ def _gpu(row: GpuRow) -> list[str]:
     return [roof, signed_percent(worst.deviation), *_ridge_of(worst, row.ridges), *where]
 
 
-def _named(rows: Sequence[GpuRow]) -> Iterable[words.NamedGpu]:
-    for row in rows:
-        if row.verdict is not None:
-            index = "" if row.index is None else f" #{row.index}"
-            short = short_id(row.gpu_id) if row.index is None else f"#{row.index}"
-            yield words.NamedGpu(f"{row.node or MISSING}{index} {row.gpu_id}", short, row.verdict)
-
-
 def _ridge_of(worst: Worst, ridges: Sequence[GpuRidge]) -> list[str]:
     """Pi, beta and I* of the first ridge that a roof is part of; of a beta alone where it is part of none."""
     for ridge in ridges:
@@ -190,19 +186,18 @@ def _too_few(answer: DeviceRidge) -> list[str]:
 
 def _flagged(rows: Sequence[GpuRow]) -> list[str]:
     flags = sorted({flag for row in rows for flag in row.flags} - {"unmeasured"})
-    sentences = []
-    for flag in flags:
-        named = [short_id(row.gpu_id) for row in rows if flag in row.flags]
-        more = f" and {len(named) - _NAMED_GPUS} more" if len(named) > _NAMED_GPUS else ""
-        sentences.append(f"{flag}: {', '.join(named[:_NAMED_GPUS])}{more}")
-    return sentences
+    return [f"{flag}: {_short_ids([row for row in rows if flag in row.flags])}" for flag in flags]
 
 
 def _waiting(rows: Sequence[GpuRow]) -> list[str]:
     """Gpus that reported since the evaluation, whose numbers are those of before."""
-    named = [short_id(row.gpu_id) for row in rows if row.not_judged_yet is not None]
-    more = f" and {len(named) - _NAMED_GPUS} more" if len(named) > _NAMED_GPUS else ""
-    return [f"reported since, not judged yet: {', '.join(named[:_NAMED_GPUS])}{more}"] if named else []
+    waiting = [row for row in rows if row.not_judged_yet is not None]
+    return [f"reported since, not judged yet: {_short_ids(waiting)}"] if waiting else []
+
+
+def _short_ids(rows: Sequence[GpuRow]) -> str:
+    more = f" and {len(rows) - _NAMED_GPUS} more" if len(rows) > _NAMED_GPUS else ""
+    return ", ".join(short_id(row.gpu_id) for row in rows[:_NAMED_GPUS]) + more
 
 
 def _stream(bandwidth: FleetBandwidth) -> str:

@@ -108,6 +108,13 @@ class NamedGpu(NamedTuple):
     verdict: VerdictShown
 
 
+def named_gpu(gpu_id: str, index: int | None, verdict: VerdictShown, node: str | None = None) -> NamedGpu:
+    """A gpu by its node, where that is to be said, its index and its id."""
+    number = None if index is None else f"#{index}"
+    name = " ".join(part for part in (node, number, gpu_id) if part is not None)
+    return NamedGpu(name, number or short_id(gpu_id), verdict)
+
+
 _BANDS = (
     Column("held against"), Column("gpus"), Column("median"), Column("scale"), Column("limit"),
     Column("lowest ok"),
