@@ -90,7 +90,8 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         names = node_names(session, cluster=query.cluster, rack=query.rack, states=states_of(query.verdict))
         if query.format is not None:
             return _hostlist(names)
-        names = names[bisect_right(names, _name_at(position)) :] if position is not None else names
+        if position is not None:
+            names = names[bisect_right(names, NodeName(position.cluster or "", position.name)) :]
         shown, following = page(
             names,
             query.limit,
@@ -161,10 +162,6 @@ def _hostlist(names: list[NodeName]) -> Response:
     left_out = sum(not is_host(name.name) for name in names)
     headers = {_LEFT_OUT: str(left_out)} if left_out else None
     return Response(f"{folded(name.name for name in names)}\n", media_type=f"{TEXT}; charset=utf-8", headers=headers)
-
-
-def _name_at(position: Position) -> NodeName:
-    return NodeName(position.cluster or "", position.name)
 
 
 def _absences(session: Session, *, simulated: bool) -> list[AbsenceShown]:

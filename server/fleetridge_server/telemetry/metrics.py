@@ -8,7 +8,7 @@ thread that does its work.
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import final
@@ -166,11 +166,9 @@ class OwnMetrics:
         for reason in (*_REFUSALS.values(), _OTHER_REFUSAL):
             self._refused.labels(reason)
 
-    @contextmanager
-    def in_flight(self) -> Iterator[None]:
+    def in_flight(self) -> AbstractContextManager[object]:
         """Count a request as in flight during the block."""
-        with self._in_flight.track_inprogress():
-            yield
+        return self._in_flight.track_inprogress()
 
     def note_request(self, *, method: str, route: str, status: int, duration_s: float, stats: RequestStats) -> None:
         """

@@ -93,11 +93,12 @@ def node(answer: NodeAnswer) -> str:
 
 def _identity(answer: NodeAnswer) -> list[tuple[str, str]]:
     devices = Counter(gpu.device for gpu in answer.gpus)
+    evaluated = "" if answer.evaluated_as_of is None else f" (as of {at(answer.evaluated_as_of)})"
     return [
         ("cluster", answer.cluster),
         ("labels", ", ".join(f"{name}={value}" for name, value in sorted(answer.labels.items())) or MISSING),
         ("devices", ", ".join(f"{count} × {device}" for device, count in sorted(devices.items())) or MISSING),
-        ("verdicts", f"{words.counts(answer.verdicts) or MISSING}{_evaluated(answer)}"),
+        ("verdicts", f"{words.counts(answer.verdicts) or MISSING}{evaluated}"),
         ("missing", _missing(answer)),
         ("last seen", at(answer.last_seen)),
     ]
@@ -119,10 +120,6 @@ def _gpu(gpu: NodeGpu) -> list[str]:
 def _short(gpu: NodeGpu) -> str:
     """Time to the minute, without the year, so that whole ids fit beside it."""
     return MISSING if gpu.ordered_at is None else f"{gpu.ordered_at:%m-%d %H:%M}"
-
-
-def _evaluated(answer: NodeAnswer) -> str:
-    return "" if answer.evaluated_as_of is None else f" (as of {at(answer.evaluated_as_of)})"
 
 
 def _stragglers(costs: Sequence[StragglerShown]) -> list[str]:

@@ -183,7 +183,8 @@ class ProblemPages:
             await self._app(scope, receive, hold_problem)
         except Exception:
             if not has_started:
-                await _problem_page(scope, _page_of_error())(scope, receive, send)
+                problem = {**unexpected().problem.model_dump(), "request_id": current_request_id()}
+                await _problem_page(scope, _page_of(problem))(scope, receive, send)
             raise  # to the log
 
 
@@ -228,12 +229,6 @@ def _problem_page(scope: Scope, page: ProblemPage) -> Response:
     links = Links(simulated=request.query_params.get("cluster") == SIMULATED)
     frame = Frame(page.title, links, datetime.now(timezone.utc), "", visitor_of(request))
     return html("problem.html", frame, page, status=page.status)
-
-
-def _page_of_error() -> ProblemPage:
-    """The page of an error of our own."""
-    problem = unexpected().problem
-    return ProblemPage(problem.status, problem.title, problem.detail, (), current_request_id() or "")
 
 
 def _page_of(problem: dict[str, Any]) -> ProblemPage:
