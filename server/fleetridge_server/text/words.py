@@ -232,10 +232,10 @@ def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
     """Gpus of a slow node or rack: how they are, the worst of them, and what they share."""
     worst = max(gpus, key=lambda own: own.verdict.loss or 0.0)
     states = Counter(own.verdict.state for own in gpus)
-    said_since = min(own.verdict.since for own in gpus)
+    since = min(own.verdict.since for own in gpus)
     head = (
-        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), said "
-        f"since {at(said_since)}; the worst is {worst.name}: {worst.verdict.text}"
+        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), "
+        f"verdict since {at(since)}; the worst is {worst.name}: {worst.verdict.text}"
     )
     return lines([head, reason(worst.verdict.reasons[0])])
 
