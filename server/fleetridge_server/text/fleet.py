@@ -1,7 +1,5 @@
 """The fleet, its alerts and its marks as text."""
 
-from __future__ import annotations
-
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.wording import counted, roof_words
