@@ -1,7 +1,5 @@
 """The application: routes, middleware and tasks, put together from the settings."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -15,7 +13,6 @@ from fleetridge_server.api import comparisons, devices, gpus, reports, service, 
 from fleetridge_server.api import fleet as fleet_routes
 from fleetridge_server.api import nodes as node_routes
 from fleetridge_server.api.service import install_description, operation_id
-from fleetridge_server.auth.permissions import require_scope
 from fleetridge_server.auth.token_cache import KnownTokens, TokenUsage, writing_token_usage
 from fleetridge_server.background import Task, in_background
 from fleetridge_server.db.database import HEALTH_THREADS, READ_THREADS, WRITE_THREADS, Database, open_database
@@ -24,8 +21,14 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.evaluation.evaluator import Evaluator
 from fleetridge_server.evaluation.process import EvaluationProcess
 from fleetridge_server.evaluation.schedule import Evaluate, Schedule, evaluation_task
-from fleetridge_server.http.guard import FAILURES, AuthSettings, Guard, is_loopback
-from fleetridge_server.http.middleware import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
+from fleetridge_server.http.answers import AnswerHeaders, HeadAsGet, RequestWatch, install_handlers
+from fleetridge_server.http.authentication import (
+    FAILURES,
+    Authentication,
+    AuthSettings,
+    is_loopback,
+    require_scope,
+)
 from fleetridge_server.http.rate_limits import Buckets, CallRate
 from fleetridge_server.intake.body import WaitingBodies
 from fleetridge_server.intake.queue import ThisProcess, Worker, WorkerProcess, working
@@ -75,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
             await anyio.to_thread.run_sync(_analyze, database)
             anyio.to_thread.current_default_thread_limiter().total_tokens = READ_THREADS
             own_metrics.watch_pool(database.engine.pool)
-            _keep_at_hand(app, settings, database)
+            _fill_state(app, settings, database)
             with (
                 _evaluating(settings, database) as evaluate,
                 in_background(_tasks(settings, database, own_metrics, target, evaluate)),
@@ -110,7 +113,7 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
+def _fill_state(app: FastAPI, settings: Settings, database: Database) -> None:
     """What requests work with, for as long as the database is open."""
     app.state.database = database
     app.state.health = anyio.CapacityLimiter(HEALTH_THREADS)
@@ -125,7 +128,7 @@ def _keep_at_hand(app: FastAPI, settings: Settings, database: Database) -> None:
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:
     # The last is the first to be called.
-    app.add_middleware(Guard, rules=_door_rules(settings))
+    app.add_middleware(Authentication, rules=_auth_settings(settings))
     app.add_middleware(ProblemPages)
     app.add_middleware(RequestWatch, metrics=app.state.own_metrics)
     app.add_middleware(HeadAsGet)
@@ -134,13 +137,13 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for room in (service, reports, fleet_routes, devices, comparisons, workloads, gpus, node_routes, alert_routes):
-        app.include_router(room.router)
+    for routes in (service, reports, fleet_routes, devices, comparisons, workloads, gpus, node_routes, alert_routes):
+        app.include_router(routes.router)
     for router in PAGE_ROUTERS:
         app.include_router(router)
 
 
-def _door_rules(settings: Settings) -> AuthSettings:
+def _auth_settings(settings: Settings) -> AuthSettings:
     return AuthSettings(
         is_loopback=is_loopback(settings.host),
         trust_network=settings.trust_network,

@@ -10,7 +10,7 @@ Problems: errors as callers see them, one shape for all (RFC 9457 problem detail
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -43,6 +43,13 @@ def problem_of(fault: Any) -> str:  # noqa: ANN401 # pydantic's ErrorDetails, a 
     if fault["type"] == "tuple_type":
         return "not a list"
     return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def field_errors(faults: Iterable[Any], *within: str) -> list[FieldError]:
+    """Pydantic's faults, each with the field that it is in, below what it is `within`."""
+    return [
+        FieldError(field=".".join(map(str, (*within, *fault["loc"]))), problem=problem_of(fault)) for fault in faults
+    ]
 
 
 MEDIA_TYPE = "application/problem+json"
@@ -99,9 +106,20 @@ class ProblemError(Exception):
 
     def __reduce__(self) -> tuple[Callable[..., ProblemError], tuple[Any, ...]]:
         """Travel whole between processes; exceptions do so by their message alone."""
-        told = self.problem
-        anew = partial(ProblemError, errors=told.errors, headers=self.headers, members=self.members)
-        return anew, (told.status, told.code, told.title, told.detail)
+        problem = self.problem
+        anew = partial(ProblemError, errors=problem.errors, headers=self.headers, members=self.members)
+        return anew, (problem.status, problem.code, problem.title, problem.detail)
+
+
+def faulty(code: str, title: str, faults: Sequence[FieldError]) -> ProblemError:
+    """Answer 422: fields that are wrong, each with what is wrong with it."""
+    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
+    return ProblemError(422, code, title, detail, errors=faults)
+
+
+def invalid_request(faults: Sequence[FieldError]) -> ProblemError:
+    """Answer 422: parameters or a body that are not as the description of the API has them."""
+    return faulty("invalid_request", "The request is not as documented", faults)
 
 
 def unavailable(code: str, title: str, detail: str) -> ProblemError:

@@ -1,7 +1,6 @@
 """Serving over HTTP: where to listen, when it is ready, how it ends."""
 
-from __future__ import annotations
-
+import argparse
 import asyncio
 import gc
 import logging
@@ -9,14 +8,18 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from fleetridge_server.app import create_app
-from fleetridge_server.http.guard import is_loopback
+from fleetridge_server.auth.tokens import is_any_token
+from fleetridge_server.db.database import open_database
+from fleetridge_server.db.locks import sole_server
+from fleetridge_server.db.schema import check_rights, check_schema, migrate, ownership_warning
+from fleetridge_server.http.authentication import is_loopback
 from fleetridge_server.http.rate_limits import AcceptTrouble, BoundedConnection, raise_file_limit
 from fleetridge_server.settings import Settings
 
@@ -70,6 +73,32 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None]) -> None:
         raise StartError("the server did not start; see above")
 
 
+def serve_command(options: argparse.Namespace, settings: Settings) -> int:
+    """Carry out `fleetridge-server serve`; its exit code. Raises as `serve` does, and where the database is unfit."""
+    with sole_server(settings.database_url):
+        if options.migrate:
+            migrate(settings.database_url)
+        require_safe_host(settings, has_token=_needs_token(settings))
+        serve(settings, on_ready=_print_address)
+    return 0
+
+
+def _print_address(address: str) -> None:
+    print(f"fleetridge-server listens on {address}", flush=True)  # noqa: T201 # a command prints its answer
+
+
+def _needs_token(settings: Settings) -> bool:
+    """Whether calls need a token, as there ever was one; before that, whether the database is fit to be served."""
+    with closing(open_database(settings.database_url)) as database:
+        check_schema(database.engine)
+        check_rights(database.engine)
+        lacking = ownership_warning(database.engine)
+        if lacking is not None:
+            _log.warning("%s", lacking)
+        with database.reading() as session:
+            return is_any_token(session)
+
+
 def require_safe_host(settings: Settings, *, has_token: bool) -> None:
     """
     Refuse to open the server to a network unasked, where calls need no token as there never was one.
@@ -101,6 +130,7 @@ class _Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, say so, and keep the collector of garbage from looking at all modules ever again."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(AcceptTrouble())
         await super().startup(sockets=sockets)

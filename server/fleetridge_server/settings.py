@@ -4,8 +4,6 @@ Settings of a server, from its environment.
 Few on purpose; each can also be given on the command line, which wins.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -41,37 +39,9 @@ Duration = Annotated[timedelta, BeforeValidator(_seconds_or_as_it_is)]
 
 class Settings(BaseSettings):
     """
-    Settings of a server.
+    Settings of a server, each described where it stands.
 
-    Attributes:
-        database_url: `DATABASE_URL`: where everything is kept.
-        host: `FLEETRIDGE_SERVER_HOST`: address to listen on.
-        port: `FLEETRIDGE_SERVER_PORT`; 0 for any that is free.
-        trust_network: `FLEETRIDGE_SERVER_TRUST_NETWORK`: whether everyone who reaches the address may read and write.
-        calls_per_s: `FLEETRIDGE_SERVER_CALLS_PER_S`: calls that one token, or without tokens one address, may make each
-            second in the long run; 0 for as many as it likes.
-        calls_at_once: `FLEETRIDGE_SERVER_CALLS_AT_ONCE`: calls that it may make at once after a pause.
-        intake_processes: `FLEETRIDGE_SERVER_INTAKE_PROCESSES`: processes beside the one that answers that take in
-            reports, each started when it is first needed; 0 to do without.
-        log_format: `FLEETRIDGE_LOG_FORMAT`, as the agent's.
-        drain: `FLEETRIDGE_SERVER_DRAIN`: for how long the server goes on after SIGTERM, no longer ready, so that
-            proxies send to others. Some seconds by default, none where only this machine is served.
-        evaluate: `FLEETRIDGE_SERVER_EVALUATE`: whether this server says of gpus how they do; of several that share a
-            database one does at a time.
-        evaluation_process: `FLEETRIDGE_SERVER_EVALUATION_PROCESS`: whether it does so in a process of its own, started
-            when it is first needed; else in a thread, and pages wait for large fleets.
-        evaluate_every: `FLEETRIDGE_SERVER_EVALUATE_EVERY`: longest time between two evaluations of a device.
-        measured_every: `FLEETRIDGE_SERVER_MEASURED_EVERY`: how often each gpu should be measured; one that was not for
-            three times as long, and three days at least, is stale.
-        metrics_of_every_gpu: `FLEETRIDGE_SERVER_METRICS_OF_EVERY_GPU`: whether gpus that are ok have metrics of their
-            own, too.
-        documents_days: `FLEETRIDGE_SERVER_DOCUMENTS_DAYS`: for how many days reports are kept as they were sent; what
-            they say stays. For good by default.
-        public_url: `FLEETRIDGE_SERVER_PUBLIC_URL`: at which people reach the server, for links in messages.
-        webhook_url: `FLEETRIDGE_SERVER_WEBHOOK_URL`: receiver of alerts, in Alertmanager's shape; none by default.
-        webhook_secret_file: `FLEETRIDGE_SERVER_WEBHOOK_SECRET_FILE`: holds the key that messages are signed with.
-        webhook_allow: `FLEETRIDGE_SERVER_WEBHOOK_ALLOW`: names, addresses and ranges between commas of receivers
-            that are allowed although they are not on the public internet.
+    Its variable is `FLEETRIDGE_SERVER_` and its name in capitals, but for `DATABASE_URL` and `FLEETRIDGE_LOG_FORMAT`.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, populate_by_name=True)
@@ -92,7 +62,8 @@ class Settings(BaseSettings):
         100.0,
         ge=0,
         allow_inf_nan=False,
-        description="Calls that one token, or without tokens one address, may make each second; 0 for no limit.",
+        description="Calls that one token, or without tokens one address, may make each second in the long run; 0 for "
+        "no limit.",
     )
     calls_at_once: int = Field(
         # A cluster of 160,000 gpus with eight a node and one token, all of whose timers fire in the same second.
@@ -119,10 +90,14 @@ class Settings(BaseSettings):
         description="How long the server goes on after SIGTERM, no longer ready, so that proxies send elsewhere; by "
         "default 5 s, and not at all where only this machine is served.",
     )
-    evaluate: bool = Field(default=True, description="Say of gpus how they do, soon after reports arrive.")
+    evaluate: bool = Field(
+        default=True,
+        description="Say of gpus how they do, soon after reports arrive; of several servers on "
+        "one database one does so at a time.",
+    )
     evaluation_process: bool = Field(
         default=True,
-        description="Say so in a process of its own, started when it is needed, so that pages do not wait.",
+        description="Say so in a process of its own, started when it is needed; else in a thread, and pages wait.",
     )
     evaluate_every: Duration = Field(
         EVALUATE_EVERY,
@@ -130,23 +105,31 @@ class Settings(BaseSettings):
         description="Longest time between two evaluations of a device, as in PT1H.",
     )
     measured_every: Duration | None = Field(
-        None, gt=timedelta(0), description="How often each gpu should be measured, as in P1D; by default nobody says."
+        None,
+        gt=timedelta(0),
+        description="How often each gpu should be measured, as in P1D; one that was not for three times as long, and "
+        "three days at least, is stale. By default nobody says.",
     )
     metrics_of_every_gpu: bool = Field(
         default=False, description="Metrics of each gpu, 5,000 at most, not only of those that are not ok."
     )
     documents_days: int | None = Field(
-        None, ge=1, le=36500, description="Days for which reports are kept as they were sent; for good by default."
+        None,
+        ge=1,
+        le=36500,
+        description="Days for which reports are kept as they were sent, for good by default; what they say stays.",
     )
     public_url: str | None = Field(None, description="Address at which people reach the server, for links in messages.")
     webhook_url: str | None = Field(
         None,
         repr=False,  # its path may be a secret
-        description="Address that is told of alerts, in the shape of Alertmanager's webhook.",
+        description="Address that receives alerts, in the shape of Alertmanager's webhook.",
     )
     webhook_secret_file: Path | None = Field(None, description="File with the key that messages are signed with.")
     webhook_allow: str = Field(
-        "", description="Names, addresses and ranges that may be told although they are not on the public internet."
+        "",
+        description="Receivers that are allowed although they are not on the public internet: names, addresses and "
+        "ranges between commas.",
     )
 
     @property

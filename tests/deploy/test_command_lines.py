@@ -18,7 +18,7 @@ from fleetridge_agent import cli as agent_cli
 from fleetridge_agent.config import options
 from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.config.variables import known_variables, unknown_variables
-from fleetridge_server import cli as server_cli
+from fleetridge_server.commands import arguments as server_arguments
 from fleetridge_server.serve import require_safe_host
 from fleetridge_server.settings import ENV_PREFIX, Settings
 from support.deployment import AGENT, DEPLOY, SERVER, command_lines, env_file, environments, texts
@@ -48,7 +48,7 @@ def test_there_are_command_lines_of_every_kind() -> None:
 def test_every_command_line_is_one_that_the_program_takes(words: list[str]) -> None:
     program, *arguments = words
     if program == SERVER:
-        server_cli._parser().parse_args(arguments)
+        server_arguments.parser().parse_args(arguments)
         return
     source = Source(agent_cli._parser().parse_args(arguments), {})
     for setting in options.every_setting():

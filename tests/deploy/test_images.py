@@ -14,7 +14,7 @@ import pytest
 
 import fleetridge
 from fleetridge_agent import cli as agent_cli
-from fleetridge_server import cli as server_cli
+from fleetridge_server.commands import arguments as server_arguments
 from support.distributions import CHECKOUT
 from support.dockerfile import Built, Stage, carry_out, read_stages
 from support.environments import asked_by, make_environment, needed_by
@@ -139,7 +139,7 @@ def test_the_server_starts_and_brings_its_own_migrations(server_image: Image, tm
     assert "serve" in server_image.run(command, "--help").stdout
     done = server_image.run(command, "migrate", DATABASE_URL=f"sqlite:///{tmp_path / 'fleet.db'}")
     assert done.returncode == 0, done.stderr
-    server_cli._parser().parse_args(server_image.stages[-1].last("CMD").words)
+    server_arguments.parser().parse_args(server_image.stages[-1].last("CMD").words)
 
 
 def test_the_image_of_the_server_asks_for_a_decision_before_it_is_open_to_a_network(

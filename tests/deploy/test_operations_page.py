@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleetridge_agent import cli as agent_cli
-from fleetridge_server import cli as server_cli
+from fleetridge_server.commands import arguments as server_arguments
 from support.deployment import AGENT, DEPLOY, SERVER
 from support.distributions import CHECKOUT
 
@@ -189,7 +189,8 @@ def test_every_command_on_the_page_is_one_that_the_program_takes() -> None:
     assert len(found) >= 15
     for command in found:
         program, *words = shlex.split(command)
-        (agent_cli if program == AGENT else server_cli)._parser().parse_args([word for word in words if word != "2"])
+        parser = agent_cli._parser() if program == AGENT else server_arguments.parser()
+        parser.parse_args([word for word in words if word != "2"])
 
 
 def test_a_secret_is_never_written_where_others_may_read_it() -> None:

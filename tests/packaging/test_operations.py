@@ -12,7 +12,7 @@ from fleetridge_agent import cli as agent_cli
 from fleetridge_agent.config import options
 from fleetridge_agent.config.setting_types import Setting
 from fleetridge_agent.config.variables import known_variables
-from fleetridge_server import cli as server_cli
+from fleetridge_server.commands import arguments as server_arguments
 from fleetridge_server.settings import ENV_PREFIX, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def options_by_command(parser: argparse.ArgumentParser) -> dict[str, set[str]]:
 
 
 AGENT = options_by_command(agent_cli._parser())
-SERVER = options_by_command(server_cli._parser())
+SERVER = options_by_command(server_arguments.parser())
 
 AGENT_ROWS = {row[0].strip("`"): row for row in rows("## Settings of the agent") if row[0].startswith("`--")}
 SERVER_TABLES = rows("## Settings of the server")

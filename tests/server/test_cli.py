@@ -67,7 +67,8 @@ def test_a_call_that_means_nothing_ends_with_2(arguments: list[str], capsys: pyt
 HEADS_ALONE = """
 import contextlib, io, sys
 from fleetridge_server import cli
-[commands] = [part for part in cli._parser()._actions if part.choices]
+from fleetridge_server.commands.arguments import parser
+[commands] = [part for part in parser()._actions if part.choices]
 for arguments in (["--version"], ["--help"], *([name, "--help"] for name in commands.choices)):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
         cli.main(arguments)

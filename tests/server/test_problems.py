@@ -11,7 +11,7 @@ from fastapi import FastAPI, Query
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from fleetridge_server.http.middleware import install_handlers
+from fleetridge_server.http.answers import install_handlers
 from fleetridge_server.problems import MAX_ERRORS, FieldError, ProblemError, unavailable, unexpected
 
 if TYPE_CHECKING:

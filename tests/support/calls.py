@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
-from fleetridge_server.auth.scopes import ANYBODY, Caller
+from fleetridge_server.auth.permissions import ANYBODY, Caller
 from fleetridge_server.intake.take import Call, CallOutcome
 from fleetridge_server.problems import ProblemError
 from support.reports import make_report

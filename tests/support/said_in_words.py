@@ -163,7 +163,7 @@ def gpu_page_said(page: Page, answer: Json, where: str) -> Iterator[Said]:
     judged = [] if answer["verdict"] is None else answer["verdict"]["roofs"]
     roofs = sorted(judged, key=lambda own: (own["standing"] == "clear", -own["loss"]))  # as the page has them
     names = ("value", "band median", "band n", "loss", "band limit", "band scale", "z", "q")
-    for own, row in zip(roofs, page_table(page, len(roofs), "this gpu", "standing"), strict=True):
+    for own, row in zip(roofs, page_table(page, len(roofs), "this gpu", "verdict"), strict=True):
         of = gpu_key(answer["gpu_id"], own["conditions"])
         yield from _said(of, named_roof(own["roof"]), dict(zip(names, row[1:-1], strict=True)), where)
     entries = [(own, pi_roof(own)) for own in answer["ridges"]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from fleetridge_server.auth.scopes import Scope
-from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
+from fleetridge_server.auth.permissions import Scope
+from fleetridge_server.auth.tokens import NewToken, new_token, sha256_of, store_token
 from fleetridge_server.db.database import Database
 
 
@@ -20,7 +20,7 @@ def make_token(
     text = new_token()
     new = NewToken(text[-12:], sha256_of(text), frozenset(scopes), cluster, node, expires_at)
     with database.writing() as session:
-        add_token(session, new, datetime.now(timezone.utc))
+        store_token(session, new, datetime.now(timezone.utc))
     return text
 
 

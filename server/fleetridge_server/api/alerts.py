@@ -1,7 +1,5 @@
 """`/alerts` and `/marks`: what needs attention, and what people decided of it."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Annotated, Literal
 
@@ -14,18 +12,29 @@ from sqlalchemy.orm import Session
 from fleetridge.device_names import folded_identity
 from fleetridge.report.field_types import UtcTime
 from fleetridge.strict_json import printable_problem
-from fleetridge_server import text
-from fleetridge_server.auth.permissions import CurrentCaller, require_place
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller, require_place
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.gpu_state import MarkKind
 from fleetridge_server.fleet.find import is_expected, is_storable, names_of_devices
 from fleetridge_server.fleet.marks import NewMark, add_mark, end_mark, mark_page
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, number_of, page, position_after
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, the_device
-from fleetridge_server.problems import FieldError, Problem, ProblemError
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.authentication import CurrentCaller
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ListQuery,
+    OpenDatabase,
+    Position,
+    list_id,
+    moment,
+    number_of,
+    page,
+    position_after,
+    the_device,
+)
+from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
+from fleetridge_server.text import fleet as fleet_text
 from fleetridge_server.verdicts.alerts import AlertKind, alert_page
 
 _alerts, _marks = APIRouter(tags=["alerts"]), APIRouter(tags=["marks"])
@@ -104,10 +113,10 @@ async def post_mark(request: Request, database: OpenDatabase, caller: CurrentCal
     return JSONResponse(kept.model_dump(mode="json"), status_code=201, headers=headers)
 
 
-@_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented({422: "A parameter is not as described."}))
+@_marks.get(_MARKS_PATH, response_model=MarkList, responses=documented())
 def get_marks(request: Request, database: OpenDatabase, query: Annotated[MarksQuery, Query()]) -> Response:
     """Decisions of people, the newest first: those in force, or all."""
-    return answered(request, read_marks(database, query), text.mark_list)
+    return answered(request, read_marks(database, query), fleet_text.mark_list)
 
 
 def read_marks(database: Database, query: MarksQuery) -> MarkList:
@@ -196,8 +205,7 @@ def _require_sense(session: Session, mark: MarkRequest, now: datetime) -> None:
 
 def _senseless(field: str, problem: str) -> ProblemError:
     fault = FieldError(field=f"body.{field}", problem=problem)
-    title = "This mark would cover nothing"
-    return ProblemError(422, "invalid_mark", title, f"{fault.field}: {problem}", errors=[fault])
+    return faulty("invalid_mark", "This mark would cover nothing", [fault])
 
 
 _ALERTS_PATH = "/alerts"
@@ -214,18 +222,14 @@ class AlertsQuery(ListQuery):
     ] = None
 
 
-@_alerts.get(
-    _ALERTS_PATH,
-    response_model=AlertList,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@_alerts.get(_ALERTS_PATH, response_model=AlertList, responses=documented({404: NO_DEVICE}))
 def get_alerts(request: Request, database: OpenDatabase, query: Annotated[AlertsQuery, Query()]) -> Response:
     """
     What evaluations found wrong, the newest first: opened when it is first found, resolved when it no longer is.
 
     A node or a rack that is slow as a whole is one alert. Suspicions and gaps in the measurements open none.
     """
-    return answered(request, read_alerts(database, query), text.alert_list)
+    return answered(request, read_alerts(database, query), fleet_text.alert_list)
 
 
 def read_alerts(database: Database, query: AlertsQuery) -> AlertList:

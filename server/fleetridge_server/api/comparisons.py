@@ -1,7 +1,5 @@
 """What a driver, a setting or a place does to a device's gpus."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, get_args
 
@@ -9,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Cohort, Span
 from fleetridge_server.engine.evidence import FactorName
@@ -23,10 +20,21 @@ from fleetridge_server.fleet.locations import (
     locations_of_device,
 )
 from fleetridge_server.fleet.members import judged_places
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
+    MomentQuery,
+    OpenDatabase,
+    RegimeFilter,
+    moment,
+    named,
+    the_device,
+)
 from fleetridge_server.responses.comparison import Comparison, roof_comparisons
 from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
+from fleetridge_server.text import workloads as workloads_text
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
@@ -55,18 +63,12 @@ class ComparisonQuery(MomentQuery):
             json_schema_extra={"pattern": f"^({'|'.join((*FACTORS, _CLUSTER))}|{_LABEL}.+)$"},
         ),
     ]
-    cluster: Annotated[
-        str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    cluster: ClusterFilter = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
 
 
-@router.get(
-    "/devices/{name:path}/compare",
-    response_model=Comparison,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@router.get("/devices/{name:path}/compare", response_model=Comparison, responses=documented({404: NO_DEVICE}))
 def get_device_comparison(
     request: Request, database: OpenDatabase, name: str, query: Annotated[ComparisonQuery, Query()]
 ) -> Response:
@@ -76,7 +78,7 @@ def get_device_comparison(
     Where gpus met a change themselves each is compared with itself (`paired`); the groups of now stand beside it, and
     alone where nobody met a change: other gpus on other nodes, so that those differ too.
     """
-    return answered(request, read_comparison(database, name, query), text.comparison)
+    return answered(request, read_comparison(database, name, query), workloads_text.comparison)
 
 
 def read_comparison(database: Database, name: str, query: ComparisonQuery) -> Comparison:

@@ -1,8 +1,6 @@
 """`/devices` and the main question: the ridge of a device."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -12,7 +10,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.report.field_types import UtcTime
-from fleetridge_server import text
 from fleetridge_server.api.gpu_lists import GpuList, ListRequest, gpu_list
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -21,28 +18,30 @@ from fleetridge_server.evaluation.judgement import MOST_GPUS_AT_ONCE, evaluation
 from fleetridge_server.fleet.find import all_devices, device_names
 from fleetridge_server.fleet.locations import DeviceCount, Where, device_counts
 from fleetridge_server.fleet.members import verdict_counts
-from fleetridge_server.http.paging import (
+from fleetridge_server.http.answers import answered, documented, problems_of
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
+    OpenDatabase,
     PageQuery,
     Position,
+    RegimeFilter,
+    VerdictFilter,
     is_asked,
     list_id,
     moment,
+    named,
     not_of_this_list,
     page,
     position_after,
-)
-from fleetridge_server.http.parameters import (
-    OpenDatabase,
-    VerdictFilter,
-    answered,
-    documented,
-    named,
-    problems_of,
     states_of,
     the_device,
 )
 from fleetridge_server.responses.device import DeviceList, DeviceRidge, DeviceSummary, gpu_row
 from fleetridge_server.responses.verdict import ListedGpu, VerdictShown, evaluated_by, state_shown, verdict_shown
+from fleetridge_server.text import device as device_text
+from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import EvaluationRef, evaluations_at
 
 
@@ -78,23 +77,19 @@ def _is_current(ref: EvaluationRef | None) -> bool:
 
 router = APIRouter(tags=["devices"])
 
-_UNFIT = "A parameter is not as described."
-
 
 class DevicesQuery(PageQuery):
     """Parameters of the list of devices."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
+    cluster: ClusterFilter = None
 
 
 class RidgeQuery(DevicesQuery):
     """Parameters of the ridge; filters choose what is listed, never who the peers are."""
 
     node: Annotated[str | None, Field(description="Only gpus of nodes with this name.")] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
     driver: Annotated[str | None, Field(description="Only gpus whose newest rates were measured with this driver.")] = (
         None
     )
@@ -102,7 +97,7 @@ class RidgeQuery(DevicesQuery):
     since: Annotated[UtcTime | None, Field(description="Only what was measured from then on (ISO 8601).")] = None
 
 
-@router.get("/devices", response_model=DeviceList, responses=documented({422: _UNFIT}))
+@router.get("/devices", response_model=DeviceList, responses=documented())
 def get_devices(request: Request, database: OpenDatabase, query: Annotated[DevicesQuery, Query()]) -> Response:
     """
     Every device by name: its gpus and nodes, its newest report, and what its gpus reach.
@@ -123,17 +118,13 @@ def get_devices(request: Request, database: OpenDatabase, query: Annotated[Devic
             query.limit,
             lambda count: Position(of_list=this_list, as_of=span.as_of, asked=asked, name=count.device.name),
         )
-        summaries = _summaries(session, shown, evaluations, span, query, asked=asked)
+        summaries = tuple(_summaries(session, shown, evaluations, query, span.as_of if asked else None))
     # A list that goes on shows evaluations that came since it began.
     as_of = max([span.as_of, *(own.evaluated_as_of for own in summaries if own.evaluated_as_of is not None)])
-    return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), text.device_list)
+    return answered(request, DeviceList(as_of=as_of, devices=summaries, next=following), device_text.device_list)
 
 
-@router.get(
-    "/devices/{name:path}/ridge",
-    response_model=DeviceRidge,
-    responses=documented({404: "No device has this name or slug.", 422: _UNFIT}),
-)
+@router.get("/devices/{name:path}/ridge", response_model=DeviceRidge, responses=documented({404: NO_DEVICE}))
 def get_device_ridge(
     request: Request, database: OpenDatabase, name: str, query: Annotated[RidgeQuery, Query()]
 ) -> Response:
@@ -143,7 +134,7 @@ def get_device_ridge(
     `name` is any name that a driver gave the device, its canonical name or its slug, spelled exactly. Filters choose
     which gpus and roofs are listed; peers are always all gpus of the device, wherever they are.
     """
-    return answered(request, read_ridge(database, name, query).answer, text.device_ridge)
+    return answered(request, read_ridge(database, name, query).answer, device_text.device_ridge)
 
 
 @router.get(
@@ -154,7 +145,7 @@ def get_device_ridge(
             "content": {"text/csv": {"schema": {"type": "string"}}},
             "headers": {"Link": {"description": "`rel=next`: the next page.", "schema": {"type": "string"}}},
         },
-        **problems_of({404: "No device has this name or slug.", 422: _UNFIT}),
+        **problems_of({404: NO_DEVICE}),
     },
 )
 def get_device_ridge_as_csv(
@@ -168,7 +159,7 @@ def get_device_ridge_as_csv(
     answer = read_ridge(database, name, query).answer
     following = request.url.include_query_params(after=answer.next)
     link = {} if answer.next is None else {"Link": f'<{following.path}?{following.query}>; rel="next"'}
-    return Response(text.ridge_csv(answer), media_type="text/csv; charset=utf-8", headers=link)
+    return Response(device_text.ridge_csv(answer), media_type="text/csv; charset=utf-8", headers=link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,37 +227,22 @@ def _summaries(
     session: Session,
     counts: Sequence[DeviceCount],
     evaluations: Mapping[int, EvaluationRef],
-    span: Span,
     query: DevicesQuery,
-    *,
-    asked: bool,
-) -> tuple[DeviceSummary, ...]:
-    names = device_names(session, [count.device.id for count in counts])
-    there = None if query.cluster in (None, SIMULATED) else query.cluster
-    return tuple(
-        _summary(session, count, names, evaluations.get(count.device.id), there, span.as_of if asked else None)
-        for count in counts
-    )
-
-
-def _summary(
-    session: Session,
-    count: DeviceCount,
-    names: Mapping[int, tuple[str, ...]],
-    ref: EvaluationRef | None,
-    cluster: str | None,
     asked: datetime | None,
-) -> DeviceSummary:
-    figures = None if ref is None else ref.body.figures
-    return DeviceSummary(
-        name=count.device.name,
-        slug=count.device.slug,
-        names=names[count.device.id],
-        **evaluated_by(ref, device=count.device.slug, asked=asked),
-        gpus=count.gpus,
-        nodes=count.nodes,
-        newest_report=count.newest_report,
-        verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
-        ridges=() if figures is None else figures.ridges,
-        bandwidths=() if figures is None else figures.bandwidths,
-    )
+) -> Iterator[DeviceSummary]:
+    names = device_names(session, [count.device.id for count in counts])
+    cluster = None if query.cluster == SIMULATED else query.cluster
+    for count in counts:
+        device, ref = count.device, evaluations.get(count.device.id)
+        figures = None if ref is None else ref.body.figures
+        yield shape_of(
+            DeviceSummary,
+            count,
+            name=device.name,
+            slug=device.slug,
+            names=names[device.id],
+            **evaluated_by(ref, device=device.slug, asked=asked),
+            verdicts=verdict_counts(session, ref, cluster, is_past=asked is not None),
+            ridges=() if figures is None else figures.ridges,
+            bandwidths=() if figures is None else figures.bandwidths,
+        )

@@ -1,7 +1,5 @@
 """The one answer about the whole fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -11,7 +9,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.report.field_types import UtcTime
-from fleetridge_server import text
 from fleetridge_server.api.devices import counted_devices
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
@@ -21,11 +18,12 @@ from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import DeviceCount
 from fleetridge_server.fleet.members import verdict_counts
 from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import ClusterFilter, MomentQuery, OpenDatabase, moment
 from fleetridge_server.responses import fleet as fleet_answers
 from fleetridge_server.responses.alert import alert_shown
 from fleetridge_server.responses.fleet import Changes, DeviceVerdicts, FleetAnswer
+from fleetridge_server.text import fleet as fleet_text
 from fleetridge_server.verdicts.stored import EvaluationRef
 
 router = APIRouter(tags=["fleet"])
@@ -39,14 +37,12 @@ _MOST_ALERTS = 20
 class FleetQuery(MomentQuery):
     """Parameters of the fleet."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
+    cluster: ClusterFilter = None
     since: Annotated[UtcTime | None, Field(description="What changed from then on; a day by default.")] = None
     days: Annotated[int, Field(ge=1, le=365, description="Coverage over so many days.")] = _COVERAGE_DAYS
 
 
-@router.get("/fleet", response_model=FleetAnswer, responses=documented({422: "A parameter is not as described."}))
+@router.get("/fleet", response_model=FleetAnswer, responses=documented())
 def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQuery, Query()]) -> Response:
     """
     Whether the fleet is good, in one sentence, and what is behind it.
@@ -54,7 +50,7 @@ def get_fleet(request: Request, database: OpenDatabase, query: Annotated[FleetQu
     Gpus by verdict, how much of the fleet was measured lately, the worst nodes, what changed, and what synchronous jobs
     lose to their slowest gpu.
     """
-    return answered(request, read_fleet(database, query), text.fleet)
+    return answered(request, read_fleet(database, query), fleet_text.fleet)
 
 
 def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:

@@ -1,7 +1,5 @@
 """The gpus of a device, worst first, as one evaluation says; filters choose which are listed and change no number."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from fleetridge_server.evaluation.figures import filtered_figures
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import GpuLocation, Where, gpu_rows_there, locations_of_gpus
 from fleetridge_server.fleet.reports import ReportReadings, newest_unjudged, readings_of
-from fleetridge_server.http.paging import Position, page
+from fleetridge_server.http.parameters import Position, page
 from fleetridge_server.responses.verdict import (
     Drawn,
     ListedGpu,
     cohort_distributions,
+    cohorts_under,
     drawn_roofs,
     judged_cohorts,
     newest_reports,
@@ -244,12 +243,7 @@ def _losses(session: Session, ref: EvaluationRef, only: Filter) -> Losses | None
 
     None where the evaluation is so old that only the order over all roofs is kept.
     """
-    wanted = [
-        number
-        for number in judged_cohorts(ref.body)
-        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
-    ]
-    columns = columns_of(session, ref, wanted)
+    columns = columns_of(session, ref, cohorts_under(ref.body, only))
     if columns is None:
         return None
     return worst_losses(ref.body, columns, only) if columns else [nan] * len(order_of(session, ref))

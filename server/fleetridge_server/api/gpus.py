@@ -1,7 +1,5 @@
 """One gpu: who and where it is, what it reaches against its peers, what it reported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from uuid import UUID
@@ -10,7 +8,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Device, Report
 from fleetridge_server.engine.cohort import Span
@@ -27,30 +24,36 @@ from fleetridge_server.fleet.reports import (
     reports_of_gpu,
     settings,
 )
-from fleetridge_server.http.paging import (
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import (
+    DtypeFilter,
     MomentQuery,
+    OpenDatabase,
     PageQuery,
     Position,
+    RegimeFilter,
     is_asked,
     list_id,
     moment,
+    named,
     not_of_this_list,
     page,
     position_after,
+    the_gpu,
 )
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_gpu
 from fleetridge_server.responses import device as device_answers
 from fleetridge_server.responses.gpu import (
     GpuAnswer,
     GpuHistoryAnswer,
+    VerdictChangeShown,
     around_changes,
     changes_shown,
     epochs_of,
     epochs_shown,
     runs_shown,
-    verdict_changes_shown,
 )
 from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of, state_as_verdict
+from fleetridge_server.text import gpu as gpu_text
 from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, summaries_of, verdicts_of
 
@@ -73,15 +76,15 @@ class HistoryQuery(PageQuery):
     """Parameters of one gpu's history."""
 
     cluster: Simulated = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
 
 
 # Before the route of one gpu, whose address takes everything that follows.
 @router.get(
     "/gpus/{gpu_id:path}/history",
     response_model=GpuHistoryAnswer,
-    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
+    responses=documented({404: "No gpu has this id."}),
 )
 def get_gpu_history(
     request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[HistoryQuery, Query()]
@@ -91,7 +94,7 @@ def get_gpu_history(
 
     A page holds runs; epochs, changes, drifts and verdicts are of the whole past, whatever the page.
     """
-    return answered(request, read_gpu_history(database, gpu_id, query), text.gpu_history)
+    return answered(request, read_gpu_history(database, gpu_id, query), gpu_text.gpu_history)
 
 
 def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> GpuHistoryAnswer:
@@ -124,24 +127,20 @@ def read_gpu_history(database: Database, gpu_id: str, query: HistoryQuery) -> Gp
         epochs=epochs_shown(epochs),
         changes=changes_shown(epochs, roofs),
         drifts=() if said is None else tuple(own for own in said.verdict.drifts if only.takes_roof(own.roof)),
-        verdict_changes=verdict_changes_shown(verdict_changes),
+        verdict_changes=tuple(shape_of(VerdictChangeShown, change) for change in verdict_changes),
         runs=runs_shown(shown, roofs, epochs),
         next=following,
     )
 
 
-@router.get(
-    "/gpus/{gpu_id:path}",
-    response_model=GpuAnswer,
-    responses=documented({404: "No gpu has this id.", 422: "A parameter is not as described."}),
-)
+@router.get("/gpus/{gpu_id:path}", response_model=GpuAnswer, responses=documented({404: "No gpu has this id."}))
 def get_gpu(request: Request, database: OpenDatabase, gpu_id: str, query: Annotated[GpuQuery, Query()]) -> Response:
     """
     One gpu, by its UUID or, where the driver gives none, by the `noid-…` that stands in for it.
 
     Its roofs are held against all gpus of its device that were measured alike; `other_roofs` are shown only.
     """
-    return answered(request, read_gpu(database, gpu_id, query).answer, text.gpu)
+    return answered(request, read_gpu(database, gpu_id, query).answer, gpu_text.gpu)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Nodes: all of them, those for a scheduler to leave out, and one with its gpus."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from typing import Annotated, Literal
 
@@ -9,17 +7,27 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.fleet.nodes import fleet_nodes as read_nodes
 from fleetridge_server.fleet.nodes import node_names, node_record
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.http.parameters import TEXT, OpenDatabase, VerdictFilter, answered, documented, states_of
+from fleetridge_server.http.answers import TEXT, answered, documented
+from fleetridge_server.http.parameters import (
+    ListQuery,
+    OpenDatabase,
+    Position,
+    VerdictFilter,
+    list_id,
+    moment,
+    page,
+    position_after,
+    states_of,
+)
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeList, node_answer
 from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.text import node as node_text
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
 from fleetridge_server.verdicts.stored import current_evaluations
 
@@ -39,14 +47,19 @@ class NodeQuery(BaseModel):
     cluster: Annotated[str | None, Field(description="Cluster of the node, needed where several have the name.")] = None
 
 
-class NodesQuery(ListQuery):
-    """Parameters of the list of nodes."""
+class NodesFilter(ListQuery):
+    """Parameters of a list of nodes."""
 
     cluster: Annotated[
         str | None, Field(description="Only this cluster; `simulated` for made-up nodes, else left out.")
     ] = None
     rack: Annotated[str | None, Field(description="Only nodes with this label `rack`.")] = None
     verdict: VerdictFilter = None
+
+
+class NodesQuery(NodesFilter):
+    """Parameters of the list of nodes, or of the line that a scheduler takes."""
+
     format: Annotated[
         Literal["hostlist"] | None,
         Field(description="`hostlist`: all their names in one line of plain text, as Slurm's `--exclude` takes them."),
@@ -77,7 +90,8 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         names = node_names(session, cluster=query.cluster, rack=query.rack, states=states_of(query.verdict))
         if query.format is not None:
             return _hostlist(names)
-        names = names[bisect_right(names, _name_at(position)) :] if position is not None else names
+        if position is not None:
+            names = names[bisect_right(names, NodeName(position.cluster or "", position.name)) :]
         shown, following = page(
             names,
             query.limit,
@@ -86,7 +100,7 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         nodes = read_nodes(session, shown)
         absences = absences_by_node(_absences(session, simulated=query.cluster == SIMULATED))
     rows = tuple(node_row(node, absences.get(node.name, ())) for node in nodes)
-    return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), text.node_list)
+    return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), node_text.node_list)
 
 
 @router.get(
@@ -96,7 +110,6 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
         {
             404: "No node has this name.",
             409: "Nodes of several clusters have this name; `clusters` lists them.",
-            422: "A parameter is not as described.",
         }
     ),
 )
@@ -106,7 +119,7 @@ def get_node(request: Request, database: OpenDatabase, name: str, query: Annotat
 
     A node that only the inventory knows is there too, without gpus that reported.
     """
-    return answered(request, read_node(database, name, query), text.node)
+    return answered(request, read_node(database, name, query), node_text.node)
 
 
 def read_node(database: Database, name: str, query: NodeQuery) -> NodeAnswer:
@@ -149,10 +162,6 @@ def _hostlist(names: list[NodeName]) -> Response:
     left_out = sum(not is_host(name.name) for name in names)
     headers = {_LEFT_OUT: str(left_out)} if left_out else None
     return Response(f"{folded(name.name for name in names)}\n", media_type=f"{TEXT}; charset=utf-8", headers=headers)
-
-
-def _name_at(position: Position) -> NodeName:
-    return NodeName(position.cluster or "", position.name)
 
 
 def _absences(session: Session, *, simulated: bool) -> list[AbsenceShown]:

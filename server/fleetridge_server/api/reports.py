@@ -1,7 +1,5 @@
 """`/reports`: taken in, given back, and what stays of one whose document was dropped."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
@@ -13,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from fleetridge.report import MAX_REPORTS
 from fleetridge.report import Report as WireReport
-from fleetridge_server.auth.permissions import CurrentCaller
 from fleetridge_server.db.tables import Device, Document, Gpu, Node, Report, Roof
+from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.intake import examine
 from fleetridge_server.intake.body import content_encoding, read_body

@@ -1,7 +1,5 @@
 """The service itself: `/livez`, `/readyz`, `/metrics` and `/openapi.json`."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 
@@ -82,8 +80,8 @@ def get_metrics(request: Request, database: OpenDatabase) -> Response:
     registry = CollectorRegistry()
     registry.register(VerdictCollector(read, datetime.now(timezone.utc)))
     own: OwnMetrics = request.app.state.own_metrics
-    told = generate_latest(registry) + generate_latest(own.registry)
-    return Response(told, media_type=CONTENT_TYPE_LATEST)
+    families = generate_latest(registry) + generate_latest(own.registry)
+    return Response(families, media_type=CONTENT_TYPE_LATEST)
 
 
 _FIRST_ERROR = 400
@@ -91,8 +89,8 @@ _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 _SCHEMES = {"token": {"type": "http", "scheme": "bearer", "description": "Where the server has tokens."}}
 
-# What the guard answers, in front of every route that is not open.
-_OF_GUARD = {
+# What authentication answers, in front of every route that is not open.
+_OF_AUTHENTICATION = {
     "400": "More than one Authorization header, or a token in the address.",
     "401": "No token, or one that does not hold.",
     "403": "The token has not the scope, or is for another place.",
@@ -149,6 +147,6 @@ def _description(app: FastAPI) -> dict[str, Any]:
 
 def _ask_for_token(operation: dict[str, Any]) -> None:
     operation["security"] = [{"token": []}]
-    for status, meaning in _OF_GUARD.items():
+    for status, meaning in _OF_AUTHENTICATION.items():
         operation["responses"].setdefault(status, {"description": meaning})
     operation["responses"] = dict(sorted(operation["responses"].items()))

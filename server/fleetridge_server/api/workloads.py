@@ -1,7 +1,5 @@
 """What served models can expect of a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -11,18 +9,28 @@ from sqlalchemy.orm import Session
 
 from fleetridge.weight_shapes import DEFAULT_MODEL, SERVED_MODELS, WeightShape, served_model
 from fleetridge.workloads import DEFAULT_GQA_GROUP, DEFAULT_HIDDEN_SIZE, DEFAULT_PREFILL_TOKENS
-from fleetridge_server import text
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED, Span
 from fleetridge_server.engine.ridge import CohortValues, Filter, ridges_by_cohort
 from fleetridge_server.evaluation.judgement import evaluation_for
 from fleetridge_server.fleet.locations import Where
 from fleetridge_server.fleet.members import judged_places
-from fleetridge_server.http.paging import MomentQuery, moment
-from fleetridge_server.http.parameters import OpenDatabase, answered, documented, named, the_device
-from fleetridge_server.problems import FieldError, ProblemError
-from fleetridge_server.responses.verdict import cohort_values, evaluated_by, judged_cohorts
+from fleetridge_server.http.answers import answered, documented
+from fleetridge_server.http.parameters import (
+    NO_DEVICE,
+    ClusterFilter,
+    DtypeFilter,
+    MomentQuery,
+    OpenDatabase,
+    RegimeFilter,
+    moment,
+    named,
+    the_device,
+)
+from fleetridge_server.problems import FieldError, invalid_request
+from fleetridge_server.responses.verdict import cohort_values, cohorts_under, evaluated_by
 from fleetridge_server.responses.workload import DeviceWorkloads, WorkloadQuery, ridge_workloads
+from fleetridge_server.text import workloads as workloads_text
 from fleetridge_server.verdicts.stored import EvaluationRef, columns_of, order_of
 
 router = APIRouter(tags=["devices"])
@@ -37,11 +45,9 @@ _MOST_TOKENS = 1 << 27
 class WorkloadsQuery(MomentQuery):
     """Parameters of the workloads."""
 
-    cluster: Annotated[
-        str | None, Field(description="Only gpus of this cluster; `simulated` for made-up gpus, else left out.")
-    ] = None
-    dtype: Annotated[str | None, Field(description="Only roofs of this dtype, such as `bfloat16`.")] = None
-    regime: Annotated[str | None, Field(description="Only roofs of this regime, such as `burst`.")] = None
+    cluster: ClusterFilter = None
+    dtype: DtypeFilter = None
+    regime: RegimeFilter = None
     model: Annotated[
         str,
         Field(
@@ -61,11 +67,7 @@ class WorkloadsQuery(MomentQuery):
     )
 
 
-@router.get(
-    "/devices/{name:path}/workloads",
-    response_model=DeviceWorkloads,
-    responses=documented({404: "No device has this name or slug.", 422: "A parameter is not as described."}),
-)
+@router.get("/devices/{name:path}/workloads", response_model=DeviceWorkloads, responses=documented({404: NO_DEVICE}))
 def get_device_workloads(
     request: Request, database: OpenDatabase, name: str, query: Annotated[WorkloadsQuery, Query()]
 ) -> Response:
@@ -74,7 +76,7 @@ def get_device_workloads(
 
     For burst and sustained, each with what a typical gpu reaches, what the slowest does and how far the fleet spreads.
     """
-    return answered(request, read_workloads(database, name, query), text.workloads)
+    return answered(request, read_workloads(database, name, query), workloads_text.workloads)
 
 
 def read_workloads(database: Database, name: str, query: WorkloadsQuery) -> DeviceWorkloads:
@@ -109,12 +111,7 @@ def _values(
     session: Session, ref: EvaluationRef, span: Span, query: WorkloadsQuery, only: Filter
 ) -> tuple[CohortValues, Mapping[int, str]]:
     """What the gpus count for in the roofs that are placed on, by their places in the order, and their ids."""
-    wanted = [
-        number
-        for number in judged_cohorts(ref.body)
-        if (roof := ref.body.cohorts[number].roof).kind == "memory" or only.takes_roof(roof)
-    ]
-    columns = columns_of(session, ref, wanted)
+    columns = columns_of(session, ref, cohorts_under(ref.body, only))
     if columns is None:
         return {}, {}
     where, is_past = Where(None if span.simulated else query.cluster), query.as_of is not None
@@ -131,6 +128,4 @@ def _shapes(query: WorkloadsQuery) -> Mapping[str, Sequence[WeightShape]]:
         return {query.model: served_model(query.model).divided_by(query.tp)}
     except ValueError as error:
         field = "query.tp" if query.model in SERVED_MODELS else "query.model"
-        fault = FieldError(field=field, problem=str(error))
-        title = "The request is not as documented"
-        raise ProblemError(422, "invalid_request", title, f"{field}: {error}", errors=[fault]) from error
+        raise invalid_request([FieldError(field=field, problem=str(error))]) from error

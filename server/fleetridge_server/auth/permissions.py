@@ -1,13 +1,58 @@
-"""What each route asks for, and whether a caller may."""
+"""
+Scopes, what a token allows, what each route asks for, and who calls.
 
-from __future__ import annotations
+`admin` includes all others and `operate` includes `read`. `ingest` stands alone: a node that posts reports need not see
+the fleet, and whoever looks at it need not be able to post.
+"""
 
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from fastapi import Depends, Request
-
-from fleetridge_server.auth.scopes import Caller, Scope
 from fleetridge_server.problems import ProblemError
+
+Scope = Literal["ingest", "read", "operate", "admin"]
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+_INCLUDED: dict[Scope, frozenset[Scope]] = {
+    "ingest": frozenset({"ingest"}),
+    "read": frozenset({"read"}),
+    "operate": frozenset({"operate", "read"}),
+    "admin": frozenset(SCOPES),
+}
+
+
+def allowed(granted: Iterable[Scope]) -> frozenset[Scope]:
+    """All that some scopes allow together."""
+    return frozenset().union(*(_INCLUDED[scope] for scope in granted))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """
+    Who calls: the row of the token (None where the server asks for none) and all scopes that it allows.
+
+    It may write about its cluster and node only; None is any.
+    """
+
+    token_id: int | None
+    scopes: frozenset[Scope]
+    cluster: str | None = None
+    node: str | None = None
+
+    def may_write_about(self, cluster: str | None, node: str | None) -> bool:
+        """Whether it may store something about a node, a whole cluster (no node) or the whole fleet (neither)."""
+        return self.cluster in (None, cluster) and self.node in (None, node)
+
+    @property
+    def place(self) -> str:
+        """The only place that it may write about, in words."""
+        return "any cluster" if self.cluster is None else place_words(self.cluster, self.node)
+
+
+ANYBODY = Caller(None, frozenset(SCOPES))
+"""Who calls a server that asks for no token."""
 
 # Asked without a token by whoever starts, restarts and routes; they show nothing of the fleet.
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
@@ -71,31 +116,23 @@ def is_open(path: str) -> bool:
     return path in OPEN_PATHS or path == _SIGN_IN or path.startswith(_LOOKS)
 
 
-async def require_scope(request: Request) -> None:
-    """
-    Let a request pass whose caller has the scope that its route needs.
-
-    Raises:
-        ProblemError: 403, which says what is missing.
-    """
-    route = request.method, request.scope["route"].path
-    needed = SCOPE_OF_ROUTE.get(route, _OF_OTHER_ROUTES)
-    if needed is not None and needed not in caller_of(request).scopes:
-        raise _missing(needed, caller_of(request))
+def scope_of(method: str, route: str) -> Scope | None:
+    """The scope that a route needs, by its template; None where everybody may ask."""
+    return SCOPE_OF_ROUTE.get((method, route), _OF_OTHER_ROUTES)
 
 
-def caller_of(request: Request) -> Caller:
-    """Who calls; the guard has found out."""
-    caller: Caller = request.state.caller
-    return caller
+def scope_missing(needed: Scope, caller: Caller) -> ProblemError:
+    """Answer 403 to who is known and may not; it says what is missing."""
+    has = ", ".join(sorted(caller.scopes)) or "none"
+    detail = f"this needs a token with the scope {needed}; yours allows {has}"
+    challenge = f'Bearer realm="fleetridge", error="insufficient_scope", scope="{needed}"'
+    return ProblemError(403, "scope_missing", "Not allowed", detail, headers={"WWW-Authenticate": challenge})
 
 
-async def _caller(request: Request) -> Caller:
-    return caller_of(request)
-
-
-CurrentCaller = Annotated[Caller, Depends(_caller)]
-"""Who calls, as a route's argument."""
+def unauthorized(code: str, detail: str, *, invalid: bool = False) -> ProblemError:
+    """Answer 401 (RFC 6750, 3); `invalid` is whether a token was shown, and is not good."""
+    challenge = 'Bearer realm="fleetridge"' + (', error="invalid_token"' if invalid else "")
+    return ProblemError(401, code, "This needs a token", detail, headers={"WWW-Authenticate": challenge})
 
 
 def require_place(caller: Caller, cluster: str | None, node: str | None) -> None:
@@ -108,10 +145,3 @@ def require_place(caller: Caller, cluster: str | None, node: str | None) -> None
 def place_words(cluster: str, node: str | None) -> str:
     """A cluster or a node, as an error names it."""
     return f"cluster {cluster!r}" if node is None else f"node {node!r} of cluster {cluster!r}"
-
-
-def _missing(needed: Scope, caller: Caller) -> ProblemError:
-    has = ", ".join(sorted(caller.scopes)) or "none"
-    detail = f"this needs a token with the scope {needed}; yours allows {has}"
-    challenge = f'Bearer realm="fleetridge", error="insufficient_scope", scope="{needed}"'
-    return ProblemError(403, "scope_missing", "Not allowed", detail, headers={"WWW-Authenticate": challenge})

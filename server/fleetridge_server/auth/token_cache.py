@@ -1,11 +1,9 @@
 """
 Tokens as this process knows them, and when each was last used, so that few requests ask the database.
 
-`KnownTokens` asks the database again after FRESH_S: every server refuses a revoked token that much later at most, and
-none before the change is committed. `TokenUsage` gathers last uses, which are written once in a while.
+`KnownTokens` asks the database again after FRESH_S: every server refuses a revoked token (`require_valid`) that much
+later at most, and none before the change is committed. `TokenUsage` gathers last uses, written once in a while.
 """
-
-from __future__ import annotations
 
 import asyncio
 import hmac
@@ -20,7 +18,7 @@ import anyio
 import anyio.to_thread
 from anyio import CapacityLimiter
 
-from fleetridge_server.auth.scopes import Caller, Scope, allowed
+from fleetridge_server.auth.permissions import Caller, Scope, allowed, unauthorized
 from fleetridge_server.auth.tokens import is_any_token, note_uses, token_of_session, token_with
 from fleetridge_server.db.access_tables import StoredToken
 from fleetridge_server.db.database import ACCESS_THREADS, Database
@@ -32,6 +30,8 @@ FRESH_S = 2.0
 # One for each node of a large fleet; some hundred bytes each.
 _MOST_TOKENS = 20_000
 
+_REMEDY = "make a token with `fleetridge-server token create`"
+
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
@@ -41,6 +41,18 @@ class KnownToken:
     sha256: bytes
     expires_at: datetime | None
     revoked_at: datetime | None
+
+
+def require_valid(token: KnownToken | None, now: datetime) -> KnownToken:
+    """A token that is good. Raises ProblemError: 401, there is none, or it was revoked or has ended."""
+    if token is None:
+        raise unauthorized("token_unknown", f"this server has no such token; {_REMEDY}", invalid=True)
+    if token.revoked_at is not None:
+        raise unauthorized("token_revoked", f"this token was revoked; {_REMEDY}", invalid=True)
+    if token.expires_at is not None and token.expires_at <= now:
+        detail = f"this token ended at {token.expires_at.isoformat()}; {_REMEDY}"
+        raise unauthorized("token_expired", detail, invalid=True)
+    return token
 
 
 @final

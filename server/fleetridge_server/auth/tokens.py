@@ -10,8 +10,6 @@ the checksum let secret scanners find a token that leaked, and let a server tell
 without asking the database. A session is a cookie of 256 random bits in place of a token; its hash is kept too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets
@@ -20,14 +18,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from http.cookies import CookieError, SimpleCookie
 from typing import cast
 
 from sqlalchemy import Table, bindparam, delete, or_, select, text, update
 from sqlalchemy.orm import Session
-from starlette.types import Scope as TypesScope
 
-from fleetridge_server.auth.scopes import Scope
+from fleetridge_server.auth.permissions import Scope
 from fleetridge_server.db.access_tables import StoredSession, StoredToken
 from fleetridge_server.telemetry.logs import PREFIX_OF_TOKENS
 
@@ -99,7 +95,7 @@ class NewToken:
     expires_at: datetime | None = None
 
 
-def add_token(session: Session, new: NewToken, at: datetime) -> StoredToken:
+def store_token(session: Session, new: NewToken, at: datetime) -> StoredToken:
     """Keep a new token. Raises TokenNameError: its name is taken."""
     if session.scalars(select(StoredToken.id).where(StoredToken.name == new.name)).first() is not None:
         raise TokenNameError(
@@ -187,12 +183,7 @@ def note_uses(session: Session, uses: Mapping[int, datetime]) -> None:
     session.execute(statement, [{"key": token_id, "at": uses[token_id]} for token_id in sorted(uses)])
 
 
-COOKIE = "fleetridge_session"
-
 _SECRET_BYTES = 32
-_LONGEST = 200
-
-_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 def new_secret() -> str:
@@ -203,31 +194,6 @@ def new_secret() -> str:
 def sha256_of_secret(secret: str) -> bytes:
     """What is stored of a session."""
     return hashlib.sha256(secret.encode()).digest()
-
-
-def shown_session(scope: TypesScope) -> str | None:
-    """
-    The session that a request shows; None where it shows none, or asks for what a cookie is not enough for.
-
-    A browser sends cookies along with whatever page makes it send a request. Only the forms of our own pages, which
-    hold a proof of their own, may change anything by it.
-    """
-    if scope["method"] not in _SAFE_METHODS and not scope["path"].startswith("/ui/"):
-        return None
-    return cookie_of(scope, COOKIE)
-
-
-def cookie_of(scope: TypesScope, name: str) -> str | None:
-    """A cookie of a request; None where it has none."""
-    for key, value in scope["headers"]:
-        if key == b"cookie":
-            try:
-                found = SimpleCookie(value.decode("latin-1")).get(name)
-            except CookieError:
-                continue
-            if found is not None and 0 < len(found.value) <= _LONGEST:
-                return found.value
-    return None
 
 
 # A working day; who comes back the next morning shows the token once more.

@@ -1,1 +1,1 @@
-"""The commands of `fleetridge-server` beside `serve`, one a file: options in, printed lines out."""
+"""The commands of `fleetridge-server`: their options, and what each does."""

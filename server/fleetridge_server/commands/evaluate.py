@@ -1,73 +1,41 @@
 """The command that evaluates now, or as of a time of the past."""
 
-from __future__ import annotations
-
 import argparse
-from collections.abc import Iterable
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from contextlib import closing
+from datetime import datetime
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-    from sqlalchemy.orm import Session
-
-    from fleetridge_server.db.database import Database
-    from fleetridge_server.evaluation.evaluator import Evaluator
-    from fleetridge_server.settings import Settings
-    from fleetridge_server.verdicts.series import DeviceGroup
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.schema import check_schema
+from fleetridge_server.db.tables import Device, Gpu
+from fleetridge_server.db.verdict_tables import InventoryEntry, StoredEvaluation
+from fleetridge_server.engine.cohort import SIMULATED
+from fleetridge_server.engine.gpu_state import STATES
+from fleetridge_server.evaluation.evaluator import Evaluator
+from fleetridge_server.fleet.find import device_named
+from fleetridge_server.settings import Settings
+from fleetridge_server.verdicts.save import SupersededError
+from fleetridge_server.verdicts.series import DeviceGroup
 
 
 class UnknownDeviceError(ValueError):
     """No device has the name; the message says where names are listed."""
 
 
-def add_evaluate(
-    commands: _SubParsersAction[argparse.ArgumentParser], parents: Iterable[argparse.ArgumentParser]
-) -> None:
-    """Add the command `evaluate`."""
-    evaluating = commands.add_parser(
-        "evaluate",
-        parents=list(parents),
-        help="say of gpus how they do, now or as of a time of the past",
-        description=(
-            "Judges the gpus of all devices, or of one, and stores what is said of them. A server does so by itself "
-            "soon after reports arrive. With --as-of the evaluation is stored beside those that the server makes: "
-            "answers as of that time rest on it, and no alert is opened or resolved."
-        ),
-    )
-    evaluating.add_argument("--device", metavar="NAME", help="only this device, by any of its names (default: all)")
-    evaluating.add_argument(
-        "--as-of", type=_moment, metavar="TIME", help="judge as of this time, in ISO 8601 (default: now)"
-    )
-    evaluating.set_defaults(command=evaluate)
-
-
 def evaluate(options: argparse.Namespace, settings: Settings) -> int:
     """Run the command; its exit code. Raises UnknownDeviceError: no device has that name."""
-    from fleetridge_server.db.database import open_database
-    from fleetridge_server.db.schema import check_schema
-    from fleetridge_server.evaluation.evaluator import Evaluator
-
-    database = open_database(settings.database_url)
-    try:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
         evaluator = Evaluator(database, settings.measured_every)
         for name, device_group in _chosen(database, options.device):
             print(f"{name}: {_evaluated(evaluator, device_group, options.as_of)}")
-    finally:
-        database.close()
     return 0
 
 
 def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGroup]]:
     """Device groups to judge, each with what to call it."""
-    from sqlalchemy import select
-
-    from fleetridge_server.db.tables import Device
-    from fleetridge_server.engine.cohort import SIMULATED
-    from fleetridge_server.fleet.find import device_named
-
     with database.reading() as session:
         named = None if device is None else device_named(session, device)
         if device is not None and named is None:
@@ -84,13 +52,6 @@ def _chosen(database: Database, device: str | None) -> list[tuple[str, DeviceGro
 
 
 def _device_groups(session: Session) -> set[DeviceGroup]:
-    from sqlalchemy import select
-
-    from fleetridge_server.db.tables import Gpu
-    from fleetridge_server.db.verdict_tables import InventoryEntry
-    from fleetridge_server.engine.cohort import SIMULATED
-    from fleetridge_server.verdicts.series import DeviceGroup
-
     seen = select(Gpu.device_id, Gpu.simulated).distinct()
     expected = select(InventoryEntry.device_id, InventoryEntry.cluster == SIMULATED).distinct()
     expected = expected.where(InventoryEntry.device_id.is_not(None))
@@ -99,10 +60,6 @@ def _device_groups(session: Session) -> set[DeviceGroup]:
 
 
 def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime | None) -> str:
-    from fleetridge_server.db.verdict_tables import StoredEvaluation
-    from fleetridge_server.engine.gpu_state import STATES
-    from fleetridge_server.verdicts.save import SupersededError
-
     if as_of is not None:
         evaluation_id = evaluator.evaluate_past(device_group, as_of)
     else:
@@ -114,19 +71,3 @@ def _evaluated(evaluator: Evaluator, device_group: DeviceGroup, as_of: datetime 
         stored = session.get_one(StoredEvaluation, evaluation_id)
     counts = ", ".join(f"{stored.counts[state]} {state}" for state in STATES if state in stored.counts)
     return f"as of {stored.as_of:%Y-%m-%d %H:%M:%S} UTC {counts or 'no gpus'}"
-
-
-def _moment(text: str) -> datetime:
-    from fleetridge_server.http.paging import EARLIEST
-
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 2026-11-20T02:00:00Z") from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-    # Whatever is reported until a time that is yet to come, an evaluation of now does not know.
-    if moment > datetime.now(timezone.utc):
-        raise argparse.ArgumentTypeError(f"{text!r} is later than now; leave --as-of out to judge as of now")
-    if moment < EARLIEST:
-        raise argparse.ArgumentTypeError(f"give a time from {EARLIEST:%Y} on; no report is older than {text!r}")
-    return moment

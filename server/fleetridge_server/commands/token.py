@@ -1,43 +1,20 @@
 """The command `fleetridge-server token`: who may call the server, and whose reports count."""
 
-from __future__ import annotations
-
 import argparse
-import re
 import sys
-from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
 
 from fleetridge.quantities import MISSING
-from fleetridge.strict_json import printable_problem
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.auth.scopes import SCOPES, Caller, Scope
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    from fleetridge_server.db.access_tables import StoredToken
-    from fleetridge_server.db.database import Database
-    from fleetridge_server.settings import Settings
-
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    from fleetridge_server.db.access_tables import StoredToken
-    from fleetridge_server.db.database import Database
-    from fleetridge_server.settings import Settings
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
-_DURATION = re.compile(r"([1-9][0-9]{0,4})([hd])")
-
-# Ids are 64-bit rows on both databases.
-_LARGEST_ID = 2**63 - 1
-
-_LONGEST_NAME = 100
+from fleetridge_server.auth.permissions import Caller, Scope
+from fleetridge_server.auth.tokens import NewToken, new_token, revoke_token, sha256_of, store_token, tokens
+from fleetridge_server.db.access_tables import StoredToken
+from fleetridge_server.db.database import Database, open_database
+from fleetridge_server.db.schema import check_schema
+from fleetridge_server.intake.quarantine import move_some, quarantine_token, release_token
+from fleetridge_server.settings import Settings
 
 # Names, places and times side by side; who pipes the list into a program wants whole cells, too.
 _LIST_WIDTH = 160
@@ -52,57 +29,8 @@ class TokenUseError(ValueError):
     """The options of a token do not go together; the message says how they do."""
 
 
-def add_token_command(commands: Commands, *, database: argparse.ArgumentParser, cluster: Callable[[str], str]) -> None:
-    """Add the command to those of `fleetridge-server`; `cluster` checks the name of one."""
-    parser = commands.add_parser(
-        "token",
-        help="say who may call the server, and whose reports count",
-        description="From the first token on, every call needs one; only /livez and /readyz stay open.",
-    )
-    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-    _add_create(actions, database, cluster)
-    listing = actions.add_parser("list", parents=[database], help="show all tokens, never their text")
-    listing.set_defaults(command=_list)
-    for name, does, help_text in (
-        ("revoke", _revoke, "end a token for good, within 5 s on every server"),
-        ("quarantine", _quarantine, "take all reports of a token out of everything that is said"),
-        ("release", _release, "let the reports of a token count again"),
-    ):
-        action = actions.add_parser(name, parents=[database], help=help_text)
-        action.add_argument("id", type=_id, metavar="ID", help="number in the list")
-        if name == "quarantine":
-            action.add_argument(
-                "--since", type=_moment, metavar="TIME", help="only reports that arrived from then on, in ISO 8601"
-            )
-        action.set_defaults(command=does)
-
-
-def _add_create(actions: Commands, database: argparse.ArgumentParser, cluster: Callable[[str], str]) -> None:
-    creating = actions.add_parser(
-        "create",
-        parents=[database],
-        help="make a token and print it, once",
-        description="Prints the token to standard output, and nothing else; it is shown this once and not stored.",
-    )
-    creating.add_argument("name", type=_name, metavar="NAME", help="what it is for; people read it in the list")
-    creating.add_argument(
-        "--scope",
-        action="append",
-        required=True,
-        choices=SCOPES,
-        help="ingest: post reports; read: see the fleet; operate: read, and make marks; admin: all. May be repeated.",
-    )
-    creating.add_argument("--cluster", type=cluster, help="it may write about this cluster alone (default: any)")
-    creating.add_argument("--node", type=_name, help="it may write about this node of the cluster alone (default: any)")
-    creating.add_argument(
-        "--expires", type=_duration, metavar="TIME", help="ends after this time, such as 12h or 90d (default: never)"
-    )
-    creating.set_defaults(command=_create)
-
-
-def _create(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.auth.tokens import NewToken, add_token, new_token, sha256_of
-
+def create(options: argparse.Namespace, settings: Settings) -> int:
+    """Make a token and print it, once; exit code. Raises TokenUseError: its options do not go together."""
     scopes: frozenset[Scope] = frozenset(options.scope)
     if options.node is not None and options.cluster is None:
         raise TokenUseError("--node: two clusters may have nodes of one name; give --cluster as well")
@@ -120,79 +48,53 @@ def _create(options: argparse.Namespace, settings: Settings) -> int:
         node=options.node,
         expires_at=None if options.expires is None else now + options.expires,
     )
-    database = _opened(settings)
-    try:
-        with database.writing() as session:
-            token = add_token(session, new, now)
-            told = f"token {token.id} {token.name!r}: {token.scopes}, may write about {_place(token)}, {_end(token)}"
-    finally:
-        database.close()
-    print(told, file=sys.stderr)
+    with _opened(settings) as database, database.writing() as session:
+        token = store_token(session, new, now)
+        sentence = f"token {token.id} {token.name!r}: {token.scopes}, may write about {_place(token)}, {_end(token)}"
+    print(sentence, file=sys.stderr)
     print(text)
     return 0
 
 
-def _list(_options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.auth.tokens import tokens
-
-    database = _opened(settings)
-    try:
-        with database.reading() as session:
-            rows = [_row(token, datetime.now(timezone.utc)) for token in tokens(session)]
-    finally:
-        database.close()
+def list_tokens(_options: argparse.Namespace, settings: Settings) -> int:
+    """Show all tokens, never their text; exit code."""
+    with _opened(settings) as database, database.reading() as session:
+        rows = [_row(token, datetime.now(timezone.utc)) for token in tokens(session)]
     print(text_table(_HEADS, rows, width=_LIST_WIDTH) if rows else "no tokens; nobody needs one")
     return 0
 
 
-def _revoke(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.auth.tokens import revoke_token
-
-    database = _opened(settings)
-    try:
-        with database.writing() as session:
-            token = revoke_token(session, options.id, datetime.now(timezone.utc))
-            told = f"token {token.id} {token.name!r} is revoked; every server refuses it within 5 s"
-    finally:
-        database.close()
-    print(told)
+def revoke(options: argparse.Namespace, settings: Settings) -> int:
+    """End a token for good; exit code."""
+    with _opened(settings) as database, database.writing() as session:
+        name = revoke_token(session, options.id, datetime.now(timezone.utc)).name
+    print(f"token {options.id} {name!r} is revoked; every server refuses it within 5 s")
     return 0
 
 
-def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.intake.quarantine import quarantine_token
-
-    now = datetime.now(timezone.utc)
-    database = _opened(settings)
-    try:
+def quarantine(options: argparse.Namespace, settings: Settings) -> int:
+    """Take all reports of a token out of everything that is said; exit code."""
+    with _opened(settings) as database:
         with database.writing() as session:
-            name = quarantine_token(session, options.id, options.since, now).name
+            name = quarantine_token(session, options.id, options.since, datetime.now(timezone.utc)).name
         moved = _moved(database, options.id)
-    finally:
-        database.close()
     print(f"token {options.id} {name!r} is in quarantine: {moved} reports moved, devices are judged anew")
     print("it may still post, and what it posts counts for nothing; `token revoke` ends it", file=sys.stderr)
     return 0
 
 
-def _release(options: argparse.Namespace, settings: Settings) -> int:
-    from fleetridge_server.intake.quarantine import release_token
-
-    database = _opened(settings)
-    try:
+def release(options: argparse.Namespace, settings: Settings) -> int:
+    """Let the reports of a token count again; exit code."""
+    with _opened(settings) as database:
         with database.writing() as session:
             name = release_token(session, options.id).name
         moved = _moved(database, options.id)
-    finally:
-        database.close()
     print(f"token {options.id} {name!r} is trusted again: {moved} reports moved, devices are judged anew")
     return 0
 
 
 def _moved(database: Database, token_id: int) -> int:
     """Move all that is misplaced, some gpus at a time; how many reports that were."""
-    from fleetridge_server.intake.quarantine import move_some
-
     total, after_gpu = 0, 0
     while True:
         with database.writing() as session:
@@ -203,17 +105,11 @@ def _moved(database: Database, token_id: int) -> int:
             return total
 
 
-def _opened(settings: Settings) -> Database:
-    from fleetridge_server.db.database import open_database
-    from fleetridge_server.db.schema import check_schema
-
-    database = open_database(settings.database_url)
-    try:
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
+    with closing(open_database(settings.database_url)) as database:
         check_schema(database.engine)
-    except BaseException:
-        database.close()
-        raise
-    return database
+        yield database
 
 
 def _row(token: StoredToken, now: datetime) -> tuple[str, ...]:
@@ -240,31 +136,3 @@ def _place(token: StoredToken) -> str:
 
 def _end(token: StoredToken) -> str:
     return "for good" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
-
-
-def _id(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= _LARGEST_ID:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a token; `fleetridge-server token list` shows them")
-    return int(text)
-
-
-def _name(text: str) -> str:
-    problem = printable_problem(text)
-    if problem is not None or not text.strip() or len(text) > _LONGEST_NAME:
-        raise argparse.ArgumentTypeError(f"a name has 1 to {_LONGEST_NAME} printable characters")
-    return text
-
-
-def _duration(text: str) -> timedelta:
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write hours or days, such as 12h or 90d")
-    return int(found[1]) * _UNITS[found[2]]
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 2026-11-20T02:00:00Z") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

@@ -37,6 +37,7 @@ from fleetridge_server.engine.notices import (
     collapse_notices,
     device_notices,
     own_drifts,
+    setting_notices,
     upgrade_notices,
 )
 from fleetridge_server.engine.slow_places import (
@@ -123,6 +124,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
             *(notice for cohort in judged.cohorts for notice in cohort_notices(cohort, fleet.published)),
             *device_notices(judged.cohorts),
             *collapse_notices(collapses),
+            *setting_notices(settings),
             *drift_notices,
             *upgrade_notices(fleet.upgrades),
         ),

@@ -233,6 +233,7 @@ class _Surroundings:
         self._slow_in_rack = {
             (gpu_id, slow.cohort): slow for slow in evaluation.racks if slow.is_accused for gpu_id in slow.gpu_ids
         }
+        self._settings = {(gpu_id, slow.cohort): slow for slow in evaluation.settings for gpu_id in slow.gpu_ids}
         self._shared: dict[tuple[NodeName | RackName, Cohort], SharedLoss] = {}
         self._groups: dict[GroupKey, list[Member]] = defaultdict(list)
         self._nodes: dict[NodeName, list[Verdict]] = defaultdict(list)
@@ -281,6 +282,7 @@ class _Surroundings:
         node = verdict.member.newest.report.node
         roof = verdict.cohort.roof
         return Circumstances(
+            setting=self._settings.get((verdict.gpu_id, verdict.cohort)),
             slow_node=None if node is None else self._loss("node", self._slow_nodes.get((node, verdict.cohort))),
             slow_rack=self._loss("rack", self._slow_in_rack.get((verdict.gpu_id, verdict.cohort))),
             other_dtypes=[

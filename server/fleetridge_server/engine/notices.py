@@ -21,6 +21,7 @@ from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
 from fleetridge_server.engine.rule import BELOW_PUBLISHED, BEYOND_SCALES, FEW_NODES, FEWEST_PEERS
+from fleetridge_server.engine.slow_places import SlowSetting
 from fleetridge_server.engine.statistics import median, robust_deviation, small_sample_factor
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member
@@ -37,6 +38,7 @@ NoticeKind = Literal[
     "fleet_drift",
     "upgrade",
     "node_collapse",
+    "shared_setting",
 ]
 
 
@@ -102,6 +104,36 @@ def _sizes(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
     return []
 
 
+# What undoes a setting, by its factor.
+_UNDOING = {
+    "power_limit_w": "restore the default limit (`nvidia-smi -i INDEX -pl DEFAULT`), or mark it as accepted",
+    "remapped_rows_pending": "drain their nodes and reset them: a memory repair waits for that",
+}
+
+
+def slow_setting_words(slow: SlowSetting) -> str:
+    """What gpus of one setting lose and cost together, and what undoes it."""
+    return (
+        f"{counted(len(slow.gpu_ids), 'gpu')} with {setting_words(*slow.setting)} lie {percent(slow.loss)} below those "
+        f"without it and cost the work of {slow.cost_gpus:.2g} gpus; {_UNDOING[slow.setting.factor]}"
+    )
+
+
+def setting_notices(settings: Iterable[SlowSetting]) -> list[Notice]:
+    """One notice for each setting and roof whose gpus are accused together."""
+    return [
+        Notice(
+            "shared_setting",
+            slow_setting_words(slow),
+            slow.cohort,
+            effect=-slow.loss,
+            gpu_ids=slow.gpu_ids,
+            levels=(slow.setting,),
+        )
+        for slow in settings
+    ]
+
+
 def collapse_notices(collapses: Iterable[NodeCollapse]) -> list[Notice]:
     """Runs in which a whole node fell, one notice for each node and time; of several roofs the hardest hit is named."""
     by_run: dict[tuple[NodeName, datetime], NodeCollapse] = {}
@@ -148,6 +180,7 @@ def _upgrade_notice(roof: RoofKey, change: EpochChange, effect: PairedEffect) ->
 def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> Notice:
     slow, fast = step.levels[0], step.levels[-1]
     interval = f"{signed_percent(step.effect)} ({signed_percent(step.low)} to {signed_percent(step.high)})"
+    cost = f"at a cost of {-slow.n * step.effect:.2g} gpus' work"
     if step.factor == UNEXPLAINED:
         text = (
             f"one name, two products: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
@@ -157,7 +190,7 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
     else:
         text = (
             f"{setting_words(*slow.level)} ({slow.n} gpus{_all_of_nodes(step, groups)}) differs from "
-            f"{value_words(*fast.level)} ({fast.n} gpus) by {interval}; each gpu is judged among its own"
+            f"{value_words(*fast.level)} ({fast.n} gpus) by {interval}, {cost}; each gpu is judged among its own"
         )
         kind = "mixed_ecc" if step.factor == "ecc_enabled" else "factor_step"
     levels = tuple(level.level for level in step.levels)

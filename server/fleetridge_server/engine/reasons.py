@@ -37,7 +37,7 @@ from fleetridge_server.engine.rule import (
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.values import Member, Run, is_link
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
-from fleetridge_server.engine.wording import Fact, number_fact, reading_words
+from fleetridge_server.engine.wording import Fact, number_fact, reading_words, setting_words
 
 _MHZ_PER_GHZ = 1000
 
@@ -271,6 +271,9 @@ def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]
         yield Reason("drifted", f"{percent(-drift.change)} below its own baseline{since}")
     if not verdict.is_accused:
         return
+    if around.setting is not None:
+        words = setting_words(*around.setting.setting)
+        yield Reason("shared_setting", f"{len(around.setting.gpu_ids)} gpus share {words} and are slow together")
     if around.slow_rack is not None:
         yield _of_place("whole_rack", "rack", around.slow_rack)
     if around.slow_node is not None:

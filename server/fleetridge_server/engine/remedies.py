@@ -8,7 +8,7 @@ from typing import Literal
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.rule import SHARED_CAUSE_PART
-from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
+from fleetridge_server.engine.slow_places import PlaceVerdict, RackName, SlowSetting
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, fact_words, number_fact
@@ -28,6 +28,7 @@ ReasonCode = Literal[
     "falling_within_run",
     "software_differs",
     "pcie_slower",
+    "shared_setting",
     "whole_rack",
     "whole_node",
     "drifted",
@@ -81,6 +82,7 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
     "pcie_slower": Remedy(
         True, "reseat card and riser, check the slot's settings; a narrow link does not slow pi or beta"
     ),
+    "shared_setting": Remedy(False, "undo the setting on all gpus that share it, or mark it as accepted"),
     "whole_rack": Remedy(False, "look at the rack's cooling and power before any single gpu"),
     "whole_node": Remedy(False, "look at the node (power, cooling, firmware settings, driver) before any single gpu"),
     "drifted": Remedy(False, "look for what changed on the node at the onset"),
@@ -116,7 +118,7 @@ SHARED_STEPS: Mapping[ReasonCode, str] = {
 RANK: Mapping[ReasonCode, int] = {code: rank for rank, code in enumerate(REMEDIES)}
 
 # They say that a gpu shares its loss with its place, so that the place is looked at first.
-OF_PLACE: frozenset[ReasonCode] = frozenset({"whole_rack", "whole_node"})
+OF_PLACE: frozenset[ReasonCode] = frozenset({"shared_setting", "whole_rack", "whole_node"})
 
 _OWN_RATES: frozenset[RoofClass] = frozenset({"compute", "memory"})
 _OWN_MEMORY: frozenset[RoofClass] = frozenset({"memory"})
@@ -205,12 +207,14 @@ class Circumstances:
     What is known beside the readings of one verdict.
 
     Attributes:
+        setting: that the gpu shares with others, where they are slow together in this roof.
         slow_node, slow_rack: where all gpus of the node, or the rack, are slow in this roof.
         other_dtypes: verdicts of the gpu in other dtypes of the same kind.
         neighbours: verdicts of the node's other gpus in this roof.
         drift: of the gpu in this roof.
     """
 
+    setting: SlowSetting | None = None
     slow_node: SharedLoss | None = None
     slow_rack: SharedLoss | None = None
     other_dtypes: Sequence[Verdict] = ()

@@ -7,8 +7,6 @@ without end for the header of a request and for a client that reads nothing: who
 would use up every file that this process may open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource
@@ -97,6 +95,7 @@ def bounded(scope: Scope, receive: Receive) -> Receive:
     received, is_whole, deadline_s = 0, False, anyio.current_time() + BODY_TIMEOUT_S
 
     async def receive_within_limits() -> Message:
+        """Next part of the body. Raises HTTPException: 413, it is too large by now; 408, it came too slowly."""
         nonlocal received, is_whole
         if is_whole:
             return await receive()  # the end of the connection, which may take its time

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fleetridge import strict_json
 from fleetridge.strict_json import Json, StrictJsonError, TooManyValuesError
-from fleetridge_server.auth.permissions import place_words
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller, place_words
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.troubles import trouble
 from fleetridge_server.intake import examine

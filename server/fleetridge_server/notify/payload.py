@@ -32,6 +32,8 @@ _NAMES: Mapping[str, str] = {
     "gpu": "GpuDegraded",
     "node": "NodeSlow",
     "rack": "RackSlow",
+    "setting": "SettingSlow",
+    "version": "VersionSlower",
     "cohort": "CohortSlower",
     "missing": "GpuMissing",
 }

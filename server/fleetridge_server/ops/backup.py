@@ -4,8 +4,6 @@ A backup of SQLite's file while servers work with it: one state of the data, che
 Readers and writers go on meanwhile. PostgreSQL has `pg_dump` for this.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

@@ -9,8 +9,6 @@ not written again, so that an interrupted copy goes on at the cost of reading. N
 PostgreSQL, by one statement for all on SQLite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -80,18 +78,22 @@ def copy_rows(source: Session, target: Database, table: Table, on_rows: Callable
         source: of a transaction that sees one state of the data.
         target: each batch is a transaction of its own.
         table: to copy.
-        on_rows: called with the number of rows of each batch.
+        on_rows: called after each batch with the number of rows so far.
     """
     with target.reading() as session:
         is_new = session.execute(select(*table.primary_key.columns).limit(1)).first() is None
+    done = 0
     for rows in _batches(source, table):
         if table is Document.__table__:
             make_months(target.engine, {month_of(row["received_at"]) for row in rows})
         with target.writing() as session:
             known = {} if is_new else _known(session, table, [_key(table, row) for row in rows])
             _add(session, table, [row for row in rows if _key(table, row) not in known])
-            _replace(session, table, [row for row in rows if known.get(_key(table, row), row) != row])
-        on_rows(len(rows))
+            changed = [row for row in rows if known.get(_key(table, row), row) != row]
+            if changed:
+                session.execute(insert_or_replace(session, table), changed)
+        done += len(rows)
+        on_rows(done)
 
 
 def drop_strangers(source: Session, target: Database, table: Table) -> int:
@@ -171,12 +173,6 @@ def _add(session: Session, table: Table, rows: Sequence[Row]) -> None:
         connection.execute(insert(table), rows)
 
 
-def _replace(session: Session, table: Table, rows: Sequence[Row]) -> None:
-    """Write rows in the place of those with the same keys."""
-    if rows:
-        session.execute(insert_or_replace(session, table), rows)
-
-
 def _stream(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Write rows by COPY, each value as an insert would send it."""
     names = [column.name for column in table.columns]
@@ -236,7 +232,7 @@ def copy_database(source_url: str, target_url: str, on_progress: OnProgress) -> 
         ServedAlreadyError: a server runs on the source or the target.
         sqlalchemy.exc.DBAPIError: a database is busy or out of reach; the same call goes on.
     """
-    if _place(source_url) == _place(target_url):
+    if _name_of(source_url) == _name_of(target_url):
         raise CopyError("source and target are the same database; name another one with --to")
     with ExitStack() as held:
         for url in (source_url, target_url):
@@ -246,15 +242,15 @@ def copy_database(source_url: str, target_url: str, on_progress: OnProgress) -> 
         _refuse_unknown_tables(source.engine)
         target = held.enter_context(_prepared(target_url))
         held.enter_context(_only_copy(target))
-        _begin(target, _place(source_url))
+        _begin(target, _name_of(source_url))
         snapshot = held.enter_context(source.reading())
         copied = _copy_tables(snapshot, target, on_progress)
         _end(target, copied)
     return copied
 
 
-def _place(url: str) -> str:
-    """A database by what it is called, without a password."""
+def _name_of(url: str) -> str:
+    """What a database is called, without a password."""
     parsed = parsed_url(url)
     if parsed.get_backend_name() == "sqlite":
         return f"sqlite:///{Path(parsed.database or '').resolve()}"
@@ -298,8 +294,8 @@ def _only_copy(target: Database) -> Iterator[None]:
 
 
 def _refuse_unknown_tables(engine: Engine) -> None:
-    known = METADATA.tables.keys() | {REVISION_TABLE}
-    unknown = {name for name in inspect(engine).get_table_names() if not is_month(name)} - known
+    found = {name for name in inspect(engine).get_table_names() if not is_month(name)}
+    unknown = found - METADATA.tables.keys() - {REVISION_TABLE}
     if unknown:
         raise CopyError(f"fleetridge does not know the tables {', '.join(sorted(unknown))}; move or drop them first")
 
@@ -323,15 +319,12 @@ def _copy_tables(source: Session, target: Database, on_progress: OnProgress) -> 
     copied: list[CopiedTable] = []
     for table in METADATA.sorted_tables:  # what is referred to comes first
         total = count_rows(source, table)
-        done = 0
-        on_progress(table.name, 0, total)
 
-        def tell(rows: int, table: Table = table, total: int = total) -> None:
-            nonlocal done
-            done += rows
-            on_progress(table.name, done, total)
+        def on_rows(done: int, name: str = table.name, total: int = total) -> None:
+            on_progress(name, done, total)
 
-        copy_rows(source, target, table, tell)
+        on_rows(0)
+        copy_rows(source, target, table, on_rows)
         if _count(target, table) != total:
             drop_strangers(source, target, table)  # of a source that has changed since the copy was interrupted
         copied.append(CopiedTable(table.name, total, _count(target, table)))
@@ -346,8 +339,8 @@ def _count(database: Database, table: Table) -> int:
 def _end(target: Database, copied: list[CopiedTable]) -> None:
     wrong = [table for table in copied if table.source_rows != table.target_rows]
     if wrong:
-        told = ", ".join(f"{table.name} has {table.target_rows} of {table.source_rows} rows" for table in wrong)
-        raise CopyError(f"the target is not the same as the source: {told}; is anything else writing there? Copy again")
+        rows = ", ".join(f"{table.name} has {table.target_rows} of {table.source_rows} rows" for table in wrong)
+        raise CopyError(f"the target is not the same as the source: {rows}; is anything else writing there? Copy again")
     with target.writing() as session:
         for table in METADATA.sorted_tables:
             set_sequence(session, table)

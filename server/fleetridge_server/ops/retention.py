@@ -6,8 +6,6 @@ Reports, roofs and verdicts stay for good; no evaluation reads a document. Every
 round, which makes the months of documents ahead and drops where that is asked for; two at once make way for each other.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -27,11 +25,6 @@ from fleetridge_server.db.document_months import Month, MonthsBusyError, drop_mo
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.tables import Document, Report
 from fleetridge_server.db.verdict_tables import EvaluationColumns, StoredEvaluation
-
-
-def newest_arrival(session: Session) -> datetime | None:
-    """When the newest report arrived; None before the first."""
-    return session.scalar(select(func.max(Report.received_at)))
 
 
 def drop_documents(session: Session, before: datetime, most: int) -> int:
@@ -132,7 +125,7 @@ def drop_old(
     steps = _Steps(database, is_ending, pause)
     dropped = Dropped()
     with database.reading() as session:
-        newest = newest_arrival(session)
+        newest = session.scalar(select(func.max(Report.received_at)))
         day = datetime.combine((now - EVERY_HOUR_KEPT).date(), datetime.min.time(), now.tzinfo)
         superseded = superseded_evaluations(session, day)
     if newest is not None:
@@ -232,15 +225,12 @@ class Daily:
             sqlalchemy.exc.DBAPIError: the database is busy or out of reach.
             MonthsBusyError: another server is at it.
         """
-        database = open_database(self.database_url, statement_timeout_ms=0)
-        try:
+        with closing(open_database(self.database_url, statement_timeout_ms=0)) as database:
             now = datetime.now(timezone.utc)
             make_months(database.engine, months_ahead(now))
             if self.documents_days is not None:
                 kept = timedelta(days=self.documents_days)
                 _log.info("%s", dropped_message(drop_old(database, kept, now, is_ending=end.is_set, pause=end.wait)))
-        finally:
-            database.close()
 
 
 def daily_task(daily: Daily) -> Task:
@@ -253,4 +243,4 @@ def daily_task(daily: Daily) -> Task:
             _log.info("%s", error)
         return _EVERY_S
 
-    return Task("keeper", "daily work waits", turn, first_after_s=_FIRST_AFTER_S, after_trouble_s=_AFTER_TROUBLE_S)
+    return Task("maintenance", "daily work waits", turn, first_after_s=_FIRST_AFTER_S, after_trouble_s=_AFTER_TROUBLE_S)

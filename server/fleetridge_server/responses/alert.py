@@ -1,7 +1,5 @@
 """Alerts and marks."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Groups of gpus side by side, before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ Answers about a device: its gpus and their ridges, and the rows that answers abo
 Pure: what a program or a person is shown follows from its arguments alone, `as_of` included.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +13,6 @@ from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.fleet.locations import GpuLocation
 from fleetridge_server.fleet.reports import NamedReport
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
-from fleetridge_server.verdicts import roof_shapes
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown
 from fleetridge_server.verdicts.roof_shapes import (
     Answer,
@@ -26,7 +23,9 @@ from fleetridge_server.verdicts.roof_shapes import (
     GpuBandwidth,
     GpuRidge,
     ReportSummary,
+    ShownRoof,
     Worst,
+    shape_of,
 )
 from fleetridge_server.verdicts.sentence import unit_of
 from fleetridge_server.verdicts.verdict_shapes import CohortShown, GpuVerdict
@@ -110,7 +109,7 @@ def gpu_row(
 ) -> GpuRow:
     """One gpu as it is listed; `unjudged` is its newest report that the evaluation does not know yet."""
     newest = newest_value(roofs)
-    return roof_shapes.shape_of(
+    return shape_of(
         GpuRow,
         location,
         not_judged_yet=None if unjudged is None else report_summary(unjudged),
@@ -131,13 +130,13 @@ def gpu_figures(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None, as_o
     }
 
 
-def _worst(roofs: GpuRoofs) -> roof_shapes.Worst | None:
+def _worst(roofs: GpuRoofs) -> Worst | None:
     """The judged roof in which a gpu lies furthest below its peers."""
     compared = roofs.worst
     if compared is None:
         return None
     roof = compared.own.cohort.roof
-    return roof_shapes.Worst(
+    return Worst(
         roof="pi" if roof.kind == "compute" else "beta",
         dtype=roof.dtype,
         regime=roof.regime,
@@ -148,9 +147,9 @@ def _worst(roofs: GpuRoofs) -> roof_shapes.Worst | None:
     )
 
 
-def _gpu_flags(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None) -> tuple[roof_shapes.Flag, ...]:
+def _gpu_flags(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None) -> tuple[Flag, ...]:
     """What to know before trusting a gpu's figures; stale or unmeasured it is where its verdict says so alone."""
-    said: set[roof_shapes.Flag] = {flag for compared in roofs.judged for flag in _flags(compared.own)}
+    said: set[Flag] = {flag for compared in roofs.judged for flag in _flags(compared.own)}
     if verdict is None:
         return tuple(sorted(said))
     if verdict.state == "stale":
@@ -167,11 +166,11 @@ def newest_value(roofs: GpuRoofs) -> GpuValue | None:
     return max(known, key=lambda own: own.newest.ordered_at, default=None)  # type: ignore[union-attr] # has one
 
 
-def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
+def _gpu_ridge(ridge: Ridge, as_of: datetime) -> GpuRidge:
     """One gpu's ridge as it is shown."""
     roof, beta = ridge.pi.own.cohort.roof, ridge.beta
-    return roof_shapes.shape_of(
-        roof_shapes.GpuRidge,
+    return shape_of(
+        GpuRidge,
         roof,
         peers=ridge.pi.against.n,
         note=ridge.pi.against.note,
@@ -188,11 +187,11 @@ def _gpu_ridge(ridge: Ridge, as_of: datetime) -> roof_shapes.GpuRidge:
     )
 
 
-def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
+def _gpu_bandwidth(beta: Compared, as_of: datetime) -> GpuBandwidth:
     """One gpu's judged bandwidth as it is shown."""
     roof = beta.own.cohort.roof
-    return roof_shapes.shape_of(
-        roof_shapes.GpuBandwidth,
+    return shape_of(
+        GpuBandwidth,
         roof,
         peers=beta.against.n,
         note=beta.against.note,
@@ -203,16 +202,16 @@ def _gpu_bandwidth(beta: Compared, as_of: datetime) -> roof_shapes.GpuBandwidth:
     )
 
 
-def shown_roof(value: GpuValue, as_of: datetime) -> roof_shapes.ShownRoof:
+def shown_roof(value: GpuValue, as_of: datetime) -> ShownRoof:
     """A roof that is never compared."""
     roof = value.cohort.roof
-    return roof_shapes.ShownRoof(**roof._asdict(), value=value.value, unit=unit_of(roof), **_basis(value, as_of))
+    return ShownRoof(**roof._asdict(), value=value.value, unit=unit_of(roof), **_basis(value, as_of))
 
 
-def report_summary(named: NamedReport) -> roof_shapes.ReportSummary:
+def report_summary(named: NamedReport) -> ReportSummary:
     """A report in a line."""
     report = named.report
-    return roof_shapes.shape_of(roof_shapes.ReportSummary, report, report_id=report.id, node=named.node)
+    return shape_of(ReportSummary, report, report_id=report.id, node=named.node)
 
 
 def _basis(value: GpuValue, as_of: datetime) -> dict[str, Any]:
@@ -231,11 +230,11 @@ def _basis(value: GpuValue, as_of: datetime) -> dict[str, Any]:
     }
 
 
-def _flags(value: GpuValue) -> tuple[roof_shapes.Flag, ...]:
+def _flags(value: GpuValue) -> tuple[Flag, ...]:
     newest = value.newest
     if newest is None:
         return ()
-    flags: list[tuple[roof_shapes.Flag, bool]] = [
+    flags: list[tuple[Flag, bool]] = [
         ("clock_ahead", newest.clock_ahead),
         ("not_converged", newest.converged is False),
     ]

@@ -1,7 +1,5 @@
 """The fleet: counts by verdict, coverage, worst nodes, changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +7,13 @@ from datetime import datetime
 from heapq import nsmallest
 
 from fleetridge.quantities import percent
-from fleetridge_server.engine.gpu_state import STATES, State
+from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.fleet.changes import LongUnmeasured, MeasuredShare
 from fleetridge_server.fleet.nodes import FleetNode
 from fleetridge_server.responses.alert import AlertShown
-from fleetridge_server.responses.node import WorstGpu, trouble
+from fleetridge_server.responses.node import WorstGpu, by_state, trouble
 from fleetridge_server.responses.node_list import worst_of
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 from fleetridge_server.verdicts.roof_shapes import Answer
@@ -113,10 +111,7 @@ _MOST_NODES = 10
 
 def total(devices: Iterable[DeviceVerdicts]) -> dict[State, int]:
     """Verdicts over all devices by state, in the order of the states."""
-    counts: Counter[State] = Counter()
-    for device in devices:
-        counts.update(device.verdicts)
-    return {state: counts[state] for state in STATES if counts[state]}
+    return by_state(state for device in devices for state in Counter(device.verdicts).elements())
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +168,8 @@ def sentence(
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
     silent = f"; {counted(never_reported, 'expected node')} never reported" if never_reported else ""
-    noted = "".join(f"; noted on {own.name}: {', '.join(map(_spoken, own.noted))}" for own in devices if own.noted)
+    kinds = {own.name: ", ".join(own.noted).replace("_", " ") for own in devices if own.noted}
+    noted = "".join(f"; noted on {name}: {found}" for name, found in kinds.items())
     return f"{said}{noted}{silent}{seen}{late}"
 
 
@@ -243,10 +239,6 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
     needs = "needs" if shared.racks + shared.nodes + single == 1 else "need"
     who = ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
-
-
-def _spoken(kind: NoticeKind) -> str:
-    return kind.replace("_", " ")
 
 
 def _good(gpus: int, judged: int) -> str:

@@ -1,7 +1,5 @@
 """One gpu: what it reaches, its verdict, its history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -10,7 +8,6 @@ from uuid import UUID
 
 from fleetridge.report import RoofKey
 from fleetridge_server.db.tables import Roof
-from fleetridge_server.db.verdict_tables import VerdictChange
 from fleetridge_server.engine.drift import Epoch
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.groups import level_name
@@ -231,11 +228,6 @@ def runs_shown(
         for named in reports
         if named.report.ordered_at is not None
     )
-
-
-def verdict_changes_shown(changes: Iterable[VerdictChange]) -> tuple[VerdictChangeShown, ...]:
-    """Changes of a verdict as they are listed."""
-    return tuple(shape_of(VerdictChangeShown, change) for change in changes)
 
 
 def _steps(

@@ -1,7 +1,5 @@
 """Metrics of gpus and devices as Prometheus reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,10 +128,10 @@ class VerdictCollector(Collector):
         age = GaugeMetricFamily(
             "fleetridge_evaluation_age_seconds", "Age of the newest evaluation of a device.", labels=("device",)
         )
-        for device, told in self._read.devices:
+        for device, ref in self._read.devices:
             for state in STATES:
                 counts.add_metric((device, state), self._read.counts[device].get(state, 0))
-            age.add_metric((device,), (self._now - told.as_of).total_seconds())
+            age.add_metric((device,), (self._now - ref.as_of).total_seconds())
         yield counts
         yield age
         yield self._notices()
@@ -149,8 +147,8 @@ class VerdictCollector(Collector):
         notices = GaugeMetricFamily(
             "fleetridge_notices", "What is said once of many gpus of a device, by kind.", labels=("device", "notice")
         )
-        for device, told in self._read.devices:
-            said = Counter(notice.kind for notice in told.body.notices)
+        for device, ref in self._read.devices:
+            said = Counter(notice.kind for notice in ref.body.notices)
             for kind in get_args(NoticeKind):
                 notices.add_metric((device, kind), said[kind])
         return notices
@@ -161,9 +159,9 @@ class VerdictCollector(Collector):
             "What a change of driver, library or setting did to the gpus that met it, after over before, less 1.",
             labels=("device", "factor", "before", "after", "roof", "dtype", "regime"),
         )
-        for device, told in self._read.devices:
+        for device, ref in self._read.devices:
             worst: dict[tuple[str, ...], float] = {}
-            for shown in told.body.upgrades:
+            for shown in ref.body.upgrades:
                 labels = (shown.factor, shown.before, shown.after, *_roof_labels(shown.roof))
                 worst[labels] = min(shown.effect, worst.get(labels, shown.effect))
             for change, effect in worst.items():

@@ -1,7 +1,5 @@
 """One node: its gpus, its roster, what its slowest costs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,7 +13,7 @@ from fleetridge_server.fleet.nodes import GpuOnNode, NodeRecord
 from fleetridge_server.responses.device import report_summary
 from fleetridge_server.responses.verdict import VerdictShown, verdict_shown
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown, StragglerShown
-from fleetridge_server.verdicts.roof_shapes import Answer, ReportSummary, RoofName
+from fleetridge_server.verdicts.roof_shapes import Answer, ReportSummary, RoofName, shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict
 
 # For people who look for trouble: what is gone and what is slow before what nobody measured.
@@ -149,7 +147,7 @@ def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAns
         never_reported=node is None,
         labels={} if node is None else node.labels,
         evaluated_as_of=record.evaluated_as_of,
-        verdicts=_counts(record.verdicts.values()),
+        verdicts=by_state(own.verdict.state for own in record.verdicts.values()),
         worst=_worst(record.verdicts.values()),
         first_seen=None if node is None else node.first_seen,
         last_seen=None if node is None else node.last_seen,
@@ -163,8 +161,9 @@ def node_answer(record: NodeRecord, absences: Sequence[AbsenceShown]) -> NodeAns
     )
 
 
-def _counts(verdicts: Iterable[DatedVerdict]) -> dict[State, int]:
-    counts = Counter(own.verdict.state for own in verdicts)
+def by_state(states: Iterable[State]) -> dict[State, int]:
+    """How many gpus are in each state, in the order of the states."""
+    counts = Counter(states)
     return {state: counts[state] for state in STATES if counts[state]}
 
 
@@ -201,21 +200,19 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
 
 
 def _node_gpu(own: GpuOnNode, record: NodeRecord) -> NodeGpu:
-    gpu, latest, told = own.gpu, own.latest, record.verdicts.get(own.gpu.identity)
-    return NodeGpu(
+    gpu, latest, said = own.gpu, own.latest, record.verdicts.get(own.gpu.identity)
+    return shape_of(
+        NodeGpu,
+        latest,
         gpu_id=gpu.identity,
         device=own.device,
         index=gpu.gpu_index,
         pci_bus_id=gpu.pci_bus_id,
         mig_profile=gpu.mig_profile,
         partition=gpu.partition,
-        outcome=latest.outcome,
-        reason=latest.reason,
-        contended=latest.contended,
-        ordered_at=latest.ordered_at,
         missing=_is_missing(gpu, record),
         retired=gpu.identity in record.retired,
-        verdict=None if told is None else verdict_shown(*told),
+        verdict=None if said is None else verdict_shown(*said),
     )
 
 

@@ -6,17 +6,15 @@ digits. Names that end otherwise are not folded. Names that no host could have a
 or a comma in it would stand for other nodes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.fleet.nodes import FleetNode, GpuVerdictRow
-from fleetridge_server.responses.node import NodeRow, WorstGpu, trouble
+from fleetridge_server.responses.node import NodeRow, WorstGpu, by_state, trouble
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
+from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import VerdictSummary
 
 RACK = "rack"
@@ -25,16 +23,15 @@ RACK = "rack"
 def node_row(node: FleetNode, absences: Sequence[AbsenceShown]) -> NodeRow:
     """One node of a list."""
     said = [gpu.said for gpu in node.gpus if gpu.said is not None]
-    counts = Counter(head.state for head in said)
     return NodeRow(
         cluster=node.name.cluster,
         name=node.name.name,
         rack=None if node.row is None else node.row.labels.get(RACK),
         gpus=len(node.gpus),
         devices=dict(sorted(Counter(gpu.device for gpu in node.gpus).items())),
-        verdicts={state: counts[state] for state in STATES if counts[state]},
+        verdicts=by_state(own.state for own in said),
         worst=worst_of(node.gpus),
-        missing=tuple(sorted(head.gpu_id for head in said if head.state == "missing")),
+        missing=tuple(sorted(own.gpu_id for own in said if own.state == "missing")),
         unnamed=sum(absence.unnamed for absence in absences),
         never_reported=node.row is None,
         last_seen=None if node.row is None else node.row.last_seen,
@@ -55,16 +52,7 @@ def worst_of(gpus: Iterable[GpuVerdictRow]) -> WorstGpu | None:
     if worst is None:
         return None
     gpu, said = worst
-    return WorstGpu(
-        gpu_id=gpu.gpu_id,
-        device=gpu.device,
-        index=gpu.index,
-        state=said.state,
-        last_state=said.last_state,
-        since=said.since,
-        reason=said.reason,
-        loss=said.loss,
-    )
+    return shape_of(WorstGpu, said, gpu_id=gpu.gpu_id, device=gpu.device, index=gpu.index)
 
 
 def _trouble(judged: tuple[GpuVerdictRow, VerdictSummary]) -> tuple[int, float, str]:

@@ -4,8 +4,6 @@ A verdict in answers: by which evaluation, in short, and what the gpu reaches be
 Pure: verdicts, readings of the reports behind them and figures in; roofs of gpus out, for answers and charts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,7 +14,7 @@ from uuid import UUID
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, GpuValue, Reading, is_judged
 from fleetridge_server.engine.gpu_state import State
-from fleetridge_server.engine.ridge import CohortValues, Compared, GpuRoofs, HeldAgainst, gpu_roofs
+from fleetridge_server.engine.ridge import CohortValues, Compared, Filter, GpuRoofs, HeldAgainst, gpu_roofs
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.evaluation.figures import peers_of
 from fleetridge_server.fleet.locations import GpuLocation
@@ -116,6 +114,12 @@ def judged_cohorts(body: EvaluationBody) -> list[int]:
     return [number for number, own in enumerate(body.cohorts) if is_judged(cohort_of(own).roof)]
 
 
+def cohorts_under(body: EvaluationBody, only: Filter) -> list[int]:
+    """Those of them that ridges of the roofs that a filter takes rest on: these roofs, and memory."""
+    roofs = ((number, body.cohorts[number].roof) for number in judged_cohorts(body))
+    return [number for number, roof in roofs if roof.kind == "memory" or only.takes_roof(roof)]
+
+
 def cohort_values(body: EvaluationBody, columns: Mapping[int, CohortColumn]) -> CohortValues:
     """What gpus count for in some cohorts, by their places in the order; those alone that the figures describe."""
     return {
@@ -192,29 +196,25 @@ def verdict_shown(since: datetime, verdict: GpuVerdict) -> VerdictShown:
     return shape_of(VerdictShown, verdict, since=since, loss=verdict.worst_loss)
 
 
+_NOT_KEPT = "its numbers are no longer kept for that time"
+
+
 def state_shown(summary: VerdictSummary) -> VerdictShown:
     """What is known of a verdict whose numbers are no longer kept."""
-    return VerdictShown(
-        state=summary.state,
-        last_state=summary.last_state,
-        since=summary.since,
-        text="its numbers are no longer kept for that time",
-        loss=summary.loss,
-        flags=(),
-        reasons=(),
+    return shape_of(
+        VerdictShown, summary, text=_NOT_KEPT, flags=(), reasons=(), slow_since=None, slow_since_is_bound=False
     )
 
 
 def state_as_verdict(summary: VerdictSummary) -> GpuVerdict:
     """The same in the form of a whole verdict, without any of the numbers."""
-    shown = state_shown(summary)
     return GpuVerdict(
         gpu_id=summary.gpu_id,
-        state=shown.state,
-        last_state=shown.last_state,
-        text=shown.text,
+        state=summary.state,
+        last_state=summary.last_state,
+        text=_NOT_KEPT,
         reason=None,
-        worst_loss=shown.loss,
+        worst_loss=summary.loss,
         flags=(),
         reasons=(),
         roofs=(),

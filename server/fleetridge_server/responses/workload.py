@@ -1,7 +1,5 @@
 """Workloads placed on measured roofs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

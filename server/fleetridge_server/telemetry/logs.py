@@ -5,8 +5,6 @@ Nothing here logs a token or a password on purpose. What a library puts into an 
 that every line is looked through before it is written, its traceback included.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -5,12 +5,10 @@ The statistics are noted by whoever does a part of the request. They belong to i
 thread that does its work.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import final
@@ -123,7 +121,7 @@ class OwnMetrics:
         )
         self._durations = Histogram(
             "fleetridge_server_request_seconds",
-            "Time from the head of a request to the end of its answer.",
+            "Time from the header of a request to the end of its answer.",
             ("method", "route"),
             buckets=_REQUEST_BUCKETS_S,
             registry=self.registry,
@@ -168,11 +166,9 @@ class OwnMetrics:
         for reason in (*_REFUSALS.values(), _OTHER_REFUSAL):
             self._refused.labels(reason)
 
-    @contextmanager
-    def in_flight(self) -> Iterator[None]:
+    def in_flight(self) -> AbstractContextManager[object]:
         """Count a request as in flight during the block."""
-        with self._in_flight.track_inprogress():
-            yield
+        return self._in_flight.track_inprogress()
 
     def note_request(self, *, method: str, route: str, status: int, duration_s: float, stats: RequestStats) -> None:
         """

@@ -1,7 +1,5 @@
 """The fleet, its alerts and its marks as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant

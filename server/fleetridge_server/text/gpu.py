@@ -1,7 +1,5 @@
 """One gpu as text: its ridges, its verdict, its history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -18,14 +16,24 @@ from fleetridge_server.responses.gpu import (
     RunRoof,
     VerdictChangeShown,
 )
-from fleetridge_server.text.words import at, blocks, facts, lines, more_follows, old, reason_code, state_word
+from fleetridge_server.text.words import (
+    at,
+    blocks,
+    facts,
+    lines,
+    more_follows,
+    old,
+    reason_code,
+    ridge_words,
+    state_word,
+)
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
 from fleetridge_server.verdicts.sentence import onset_words
-from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, GpuVerdict, JudgedRoof, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, JudgedRoof, ReasonShown
 
 _JUDGED = (
     Column("judged"), Column("value"), Column("median"), Column("loss"), Column("limit"), Column("z"), Column("q"),
-    Column("n"), Column("standing", align="left"),
+    Column("n"), Column("verdict", align="left"),
 )  # fmt: skip
 
 
@@ -39,14 +47,21 @@ def gpu_verdict(answer: GpuAnswer) -> str:
         return lines([why])
     judged = [*verdict.roofs, *verdict.links]
     flags = f" ({', '.join(verdict.flags)})" if verdict.flags else ""
-    head = f"verdict: {verdict.state}{flags}, said since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
+    head = f"verdict: {verdict.state}{flags}, since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
     return blocks(
         lines([head, verdict.text]),
         *(lines([_reason(found)]) for found in verdict.reasons),
         text_table(_JUDGED, [_judged(own) for own in judged]) if judged else "",
         lines(_slow_roofs(judged)),
-        lines([*_levels(judged), *_drifts(verdict), *_excuses(verdict.excuses)]),
+        lines([*_levels(judged), *map(drift_words, verdict.drifts), *_excuses(verdict.excuses)]),
     )
+
+
+def roof_verdict(own: JudgedRoof) -> str:
+    """What is said of a gpu in one roof, in a word."""
+    if own.band.note is not None:
+        return "few peers"
+    return "excused" if own.excused else own.standing
 
 
 def drift_words(drift: DriftShown) -> str:
@@ -69,7 +84,6 @@ def _reason(found: ReasonShown) -> str:
 
 
 def _judged(own: JudgedRoof) -> list[str]:
-    standing = "excused" if own.excused else own.standing
     return [
         roof_words(own.roof).replace("sustained", "sust."),
         significant(own.value),
@@ -79,7 +93,7 @@ def _judged(own: JudgedRoof) -> list[str]:
         MISSING if own.z is None else significant(own.z),
         MISSING if own.q is None else significant(own.q),
         str(own.band.n),
-        standing if own.band.note is None else "few peers",
+        roof_verdict(own),
     ]
 
 
@@ -97,10 +111,6 @@ def _levels(judged: Sequence[JudgedRoof]) -> list[str]:
     return [f"held against gpus with {' and '.join(sorted(levels))} only"] if levels else []
 
 
-def _drifts(verdict: GpuVerdict) -> list[str]:
-    return [drift_words(drift) for drift in verdict.drifts]
-
-
 def _excuses(excuses: Iterable[ExcuseShown]) -> Iterable[str]:
     for excuse in excuses:
         mark = MISSING if excuse.mark_id is None else str(excuse.mark_id)
@@ -109,7 +119,7 @@ def _excuses(excuses: Iterable[ExcuseShown]) -> Iterable[str]:
 
 
 _EPOCHS = (Column("epoch"), Column("from", align="left"), Column("to", align="left"), Column("runs"))
-_VERDICTS = (Column("said from"), Column("state", align="left"), Column("reason", align="left"), Column("loss"))
+_VERDICTS = (Column("from"), Column("state", align="left"), Column("reason", align="left"), Column("loss"))
 _RUNS = (
     Column("time"), Column("roof", align="left"), Column("value"), Column("MHz"), Column("W"), Column("°C"),
     Column("epoch"), Column("note", align="left"),
@@ -172,11 +182,12 @@ def _run(run: HistoryRun) -> Iterable[list[str]]:
             _whole(roof.power_w),
             _whole(roof.temperature_c),
             epoch,
-            _note(run, roof),
+            run_note(run, roof),
         ]
 
 
-def _note(run: HistoryRun, roof: RunRoof) -> str:
+def run_note(run: HistoryRun, roof: RunRoof) -> str:
+    """What to know before trusting a run's value; empty where there is nothing."""
     notes = [
         ("contended", bool(run.contended)),
         ("implausible", roof.implausible),
@@ -249,7 +260,7 @@ def _latest(latest: ReportSummary | None) -> str:
 
 def _ridge(ridge: GpuRidge) -> list[str]:
     return [
-        variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation),
+        ridge_words(ridge),
         significant(ridge.pi_tflops),
         signed_percent(ridge.pi_deviation),
         significant(ridge.beta_gbps),

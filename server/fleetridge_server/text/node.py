@@ -1,9 +1,7 @@
 """Nodes as text."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, signed_percent
 from fleetridge.terminal_text import shortened
@@ -12,7 +10,7 @@ from fleetridge_server.engine.wording import counted
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeList, NodeRow, Roster
 from fleetridge_server.text import words
 from fleetridge_server.text.fleet import LEAST_COST, straggler_words
-from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, short_id, state_word
+from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, state_word
 from fleetridge_server.verdicts.evaluation_shapes import StragglerShown
 from fleetridge_server.verdicts.roof_shapes import ReportSummary
 
@@ -84,7 +82,9 @@ def node(answer: NodeAnswer) -> str:
         key_values(_identity(answer), title=f"node {answer.name}"),
         lines(answer.notes),
         text_table(_GPUS, [_gpu(gpu) for gpu in answer.gpus]) if answer.gpus else "no gpu reports from here",
-        words.told(_named(answer.gpus)),
+        words.troubled_gpus(
+            words.named_gpu(gpu.gpu_id, gpu.index, gpu.verdict) for gpu in answer.gpus if gpu.verdict is not None
+        ),
         lines(_stragglers(answer.stragglers)),
         lines(_roster_words(answer.roster)),
         text_table(_REPORTS, [_report(report) for report in answer.reports]) if answer.reports else "",
@@ -93,11 +93,12 @@ def node(answer: NodeAnswer) -> str:
 
 def _identity(answer: NodeAnswer) -> list[tuple[str, str]]:
     devices = Counter(gpu.device for gpu in answer.gpus)
+    evaluated = "" if answer.evaluated_as_of is None else f" (as of {at(answer.evaluated_as_of)})"
     return [
         ("cluster", answer.cluster),
         ("labels", ", ".join(f"{name}={value}" for name, value in sorted(answer.labels.items())) or MISSING),
         ("devices", ", ".join(f"{count} × {device}" for device, count in sorted(devices.items())) or MISSING),
-        ("verdicts", f"{words.counts(answer.verdicts) or MISSING}{_evaluated(answer)}"),
+        ("verdicts", f"{words.counts(answer.verdicts) or MISSING}{evaluated}"),
         ("missing", _missing(answer)),
         ("last seen", at(answer.last_seen)),
     ]
@@ -119,18 +120,6 @@ def _gpu(gpu: NodeGpu) -> list[str]:
 def _short(gpu: NodeGpu) -> str:
     """Time to the minute, without the year, so that whole ids fit beside it."""
     return MISSING if gpu.ordered_at is None else f"{gpu.ordered_at:%m-%d %H:%M}"
-
-
-def _evaluated(answer: NodeAnswer) -> str:
-    return "" if answer.evaluated_as_of is None else f" (as of {at(answer.evaluated_as_of)})"
-
-
-def _named(gpus: Iterable[NodeGpu]) -> Iterable[words.NamedGpu]:
-    for gpu in gpus:
-        if gpu.verdict is not None:
-            index = "" if gpu.index is None else f"#{gpu.index} "
-            short = short_id(gpu.gpu_id) if gpu.index is None else f"#{gpu.index}"
-            yield words.NamedGpu(f"{index}{gpu.gpu_id}", short, gpu.verdict)
 
 
 def _stragglers(costs: Sequence[StragglerShown]) -> list[str]:

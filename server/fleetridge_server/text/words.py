@@ -1,7 +1,5 @@
 """Words of all texts: times, counts, spreads, verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,9 +13,11 @@ from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
 from fleetridge_server.engine.gpu_state import ACCUSING, State
 from fleetridge_server.engine.statistics import Distribution
-from fleetridge_server.engine.wording import Fact, fact_words, roof_words, setting_words
+from fleetridge_server.engine.wording import Fact, fact_words, roof_words, setting_words, variant
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
+from fleetridge_server.responses.workload import RidgeWorkloads
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
+from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge
 from fleetridge_server.verdicts.verdict_shapes import CohortShown, PlaceShown, ReasonShown
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
@@ -74,6 +74,11 @@ def share(fraction: float | None) -> str:
     return percent(fraction)
 
 
+def ridge_words(ridge: FleetRidge | GpuRidge | RidgeWorkloads) -> str:
+    """What is multiplied, and in which regime: "bfloat16 burst"."""
+    return variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
+
+
 class _Conditioned(Protocol):
     @property
     def conditions(self) -> Conditions: ...
@@ -106,13 +111,20 @@ class NamedGpu(NamedTuple):
     verdict: VerdictShown
 
 
+def named_gpu(gpu_id: str, index: int | None, verdict: VerdictShown, node: str | None = None) -> NamedGpu:
+    """A gpu by its node, where that is to be said, its index and its id."""
+    number = None if index is None else f"#{index}"
+    name = " ".join(part for part in (node, number, gpu_id) if part is not None)
+    return NamedGpu(name, number or short_id(gpu_id), verdict)
+
+
 _BANDS = (
     Column("held against"), Column("gpus"), Column("median"), Column("scale"), Column("limit"),
-    Column("beyond below"),
+    Column("lowest ok"),
 )  # fmt: skip
 
 # More than a screen of sentences is read by nobody; the pages of the JSON form have all.
-_MOST_TOLD = 10
+_MOST_GPUS = 10
 
 _MOST_NOTICES = 10
 
@@ -141,7 +153,8 @@ def notices(found: Sequence[NoticeShown]) -> str:
     for notice in found:
         alike.setdefault((notice.kind, notice.text.replace(_by(notice), "")), []).append(notice)
     shown = [_notice(own[0]) if len(own) == 1 else _together(words, own) for (_, words), own in alike.items()]
-    return lines([*shown[:_MOST_NOTICES], *_and_more(len(shown), _MOST_NOTICES, "notices")])
+    left = len(shown) - _MOST_NOTICES
+    return lines([*shown[:_MOST_NOTICES], *([f"and {left} more notices"] if left > 0 else [])])
 
 
 def bands(cohorts: Sequence[CohortShown]) -> str:
@@ -163,15 +176,17 @@ def bands(cohorts: Sequence[CohortShown]) -> str:
     return text_table(_BANDS, rows) if rows else ""
 
 
-def told(named: Iterable[NamedGpu]) -> str:
-    """What is said of accused gpus, with the strongest reason and the next step; those of a slow place at once."""
-    accused = [own for own in named if _is_told(own.verdict)]
+def troubled_gpus(named: Iterable[NamedGpu]) -> str:
+    """Gpus that need a look, each with its strongest reason and the next step; those of a slow place at once."""
+    accused = [own for own in named if _is_troubled(own.verdict)]
     groups: dict[PlaceShown | str, list[NamedGpu]] = {}
     for own in accused:
         groups.setdefault(_place(own.verdict) or own.name, []).append(own)
-    shown = list(groups.items())[:_MOST_TOLD]
+    shown = list(groups.items())[:_MOST_GPUS]
     left = len(accused) - sum(len(own) for _, own in shown)
-    sentences = [_told_together(place, own) if isinstance(place, PlaceShown) else _told(own[0]) for place, own in shown]
+    sentences = [
+        _gpus_of_place(place, own) if isinstance(place, PlaceShown) else _one_gpu(own[0]) for place, own in shown
+    ]
     return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
 
 
@@ -201,7 +216,7 @@ def _is_said(fact: Fact, beside: str) -> bool:
     return not fact.peers or (fact.own in beside and fact.peers in beside)
 
 
-def _is_told(verdict: VerdictShown) -> bool:
+def _is_troubled(verdict: VerdictShown) -> bool:
     return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
 
 
@@ -210,20 +225,20 @@ def _place(verdict: VerdictShown) -> PlaceShown | None:
     return verdict.reasons[0].place if verdict.reasons else None
 
 
-def _told(own: NamedGpu) -> str:
+def _one_gpu(own: NamedGpu) -> str:
     verdict = own.verdict
     strongest = [reason(found) for found in verdict.reasons[:1]]
-    return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
+    return lines([f"{own.name}: {verdict.state}, {verdict.text} (verdict since {at(verdict.since)})", *strongest])
 
 
-def _told_together(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
+def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
     """Gpus of a slow node or rack: how they are, the worst of them, and what they share."""
     worst = max(gpus, key=lambda own: own.verdict.loss or 0.0)
     states = Counter(own.verdict.state for own in gpus)
-    said_since = min(own.verdict.since for own in gpus)
+    since = min(own.verdict.since for own in gpus)
     head = (
-        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), said "
-        f"since {at(said_since)}; the worst is {worst.name}: {worst.verdict.text}"
+        f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), "
+        f"verdict since {at(since)}; the worst is {worst.name}: {worst.verdict.text}"
     )
     return lines([head, reason(worst.verdict.reasons[0])])
 
@@ -247,7 +262,3 @@ def _by(notice: NoticeShown) -> str:
         return ""
     effect, low, high = map(signed_percent, (notice.effect, notice.low, notice.high))
     return f" by {effect} ({low} to {high})"
-
-
-def _and_more(found: int, most: int, what: str) -> list[str]:
-    return [f"and {found - most} more {what}"] if found > most else []

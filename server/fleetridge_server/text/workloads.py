@@ -1,16 +1,14 @@
 """Workloads on a device, and its groups side by side, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
 from fleetridge_server.engine.ridge import Tokens
-from fleetridge_server.engine.wording import counted, reading_words, roof_words, value_words, variant
+from fleetridge_server.engine.wording import counted, reading_words, roof_words, value_words
 from fleetridge_server.responses.comparison import Comparison, GroupShown, RoofComparison
 from fleetridge_server.responses.workload import DeviceWorkloads, RidgeWorkloads, ShapeShown, WorkloadShown
-from fleetridge_server.text.words import at, blocks, differing_conditions, lines, short_id, spread
+from fleetridge_server.text.words import at, blocks, differing_conditions, lines, ridge_words, short_id, spread
 from fleetridge_server.verdicts.evaluation_shapes import UpgradeShown
 
 _WORKLOADS = (
@@ -37,11 +35,11 @@ def workloads(answer: DeviceWorkloads) -> str:
 
 
 def _ridge(ridge: RidgeWorkloads, conditions: str, answer: DeviceWorkloads) -> str:
-    name = variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
     slowest = ridge.slowest
     head = (
-        f"{name}{conditions}: {counted(ridge.gpus, 'gpu')}, pi {significant(ridge.pi_tflops.median)} TFLOP/s, "
-        f"beta {significant(ridge.beta_gbps.median)} GB/s, I* {significant(ridge.ridge_flop_per_byte.median)} FLOP/B; "
+        f"{ridge_words(ridge)}{conditions}: {counted(ridge.gpus, 'gpu')}, "
+        f"pi {significant(ridge.pi_tflops.median)} TFLOP/s, beta {significant(ridge.beta_gbps.median)} GB/s, "
+        f"I* {significant(ridge.ridge_flop_per_byte.median)} FLOP/B; "
         f"slowest {short_id(slowest.gpu_id)} with pi {significant(slowest.pi_tflops)}"
     )
     return blocks(

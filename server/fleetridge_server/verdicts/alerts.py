@@ -34,15 +34,16 @@ from fleetridge_server.engine.explanation import (
     streak_words,
 )
 from fleetridge_server.engine.gpu_state import GpuState, State
+from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.nodes import Absence
-from fleetridge_server.engine.notices import Notice
+from fleetridge_server.engine.notices import Notice, slow_setting_words
 from fleetridge_server.engine.remedies import SharedCause, facts_words
-from fleetridge_server.engine.slow_places import PlaceVerdict
+from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
 from fleetridge_server.engine.verdict import PlaceWord
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.verdicts.series import DeviceGroup
 
-AlertKind = Literal["gpu", "node", "rack", "cohort", "missing"]
+AlertKind = Literal["gpu", "node", "rack", "setting", "version", "cohort", "missing"]
 
 _ALERTS = cast("Table", Alert.__table__)
 
@@ -75,15 +76,12 @@ class AlertCause:
 def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explanation]]) -> list[AlertCause]:
     """All that is wrong enough for an alert, each once."""
     states = evaluation.states
-    racks = _accused_places(evaluation.racks, states)
-    in_racks = _covered(racks)
-    nodes = [
-        node
-        for node in _accused_places(evaluation.nodes, states)
-        if not all(node.cohort in in_racks[gpu_id] for gpu_id in node.gpu_ids)
-    ]
-    covered = _covered([*racks, *nodes])
+    settings = [slow for slow in evaluation.settings if _is_in_force(slow, states)]
+    racks = _uncovered(_accused_places(evaluation.racks, states), settings)
+    nodes = _uncovered(_accused_places(evaluation.nodes, states), [*settings, *racks])
+    covered = _covered([*settings, *racks, *nodes])
     return [
+        *_setting_causes(settings),
         *_place_causes("rack", racks, explained),
         *_place_causes("node", nodes, explained),
         *(
@@ -92,6 +90,7 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
             if state.state in ALERTING and not _is_covered(state, covered[gpu_id])
         ),
         *(_absence_cause(absence) for absence in evaluation.absences),
+        *_version_causes(evaluation.notices),
         *_fleet_causes(evaluation.notices),
     ]
 
@@ -104,15 +103,22 @@ def accused_roofs(state: GpuState) -> list[str]:
 
 def _accused_places(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> list[PlaceVerdict]:
     """Places that are accused, some gpu of which no mark excuses."""
-    return [
-        slow
-        for slow in places
-        if slow.is_accused and any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
-    ]
+    return [slow for slow in places if slow.is_accused and _is_in_force(slow, states)]
 
 
-def _covered(places: Iterable[PlaceVerdict]) -> defaultdict[str, set[Cohort]]:
-    """Cohorts in which a gpu's node or rack has the alert instead, by gpu."""
+def _is_in_force(slow: PlaceVerdict | SlowSetting, states: Mapping[str, GpuState]) -> bool:
+    """Whether some gpu is slow with it that no mark excuses."""
+    return any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
+
+
+def _uncovered(places: Iterable[PlaceVerdict], groups: Iterable[PlaceVerdict | SlowSetting]) -> list[PlaceVerdict]:
+    """Places some gpu of which is in none of the groups, which have alerts instead."""
+    covered = _covered(groups)
+    return [place for place in places if not all(place.cohort in covered[gpu_id] for gpu_id in place.gpu_ids)]
+
+
+def _covered(places: Iterable[PlaceVerdict | SlowSetting]) -> defaultdict[str, set[Cohort]]:
+    """Cohorts in which a gpu's node, rack or setting has the alert instead, by gpu."""
     covered: defaultdict[str, set[Cohort]] = defaultdict(set)
     for slow in places:
         for gpu_id in slow.gpu_ids:
@@ -150,6 +156,44 @@ def _place_causes(
             | {"loss": worst.loss, "roofs": sorted({roof_words(slow.cohort.roof) for slow in own})}
             | {"reason": None if cause is None else cause.code}
             | _since_details(since),
+        )
+
+
+def _setting_causes(settings: Iterable[SlowSetting]) -> Iterator[AlertCause]:
+    """One cause for each setting, of the roof in which it costs most; settings come worst first."""
+    by_setting: dict[Level, list[SlowSetting]] = defaultdict(list)
+    for slow in settings:
+        by_setting[slow.setting].append(slow)
+    for setting, own in by_setting.items():
+        worst = own[0]
+        yield AlertCause(
+            kind="setting",
+            subject=f"{setting.factor}={setting.name}",
+            state="slow_together",
+            summary=f"{roof_words(worst.cohort.roof)}: {slow_setting_words(worst)}",
+            details=_named(worst.gpu_ids)
+            | {"loss": worst.loss, "cost_gpus": worst.cost_gpus}
+            | {"roofs": sorted({roof_words(slow.cohort.roof) for slow in own})},
+        )
+
+
+def _version_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
+    """One cause for each change of a version, of the roof in which it costs most."""
+    by_change: dict[tuple[Level, ...], list[Notice]] = defaultdict(list)
+    for notice in notices:
+        if notice.kind in ("factor_step", "mixed_ecc") and notice.cohort is not None and notice.effect is not None:
+            by_change[notice.levels].append(notice)
+    for levels, own in by_change.items():
+        worst = min(own, key=lambda notice: notice.effect or 0.0)
+        roofs = sorted({roof_words(notice.cohort.roof) for notice in own if notice.cohort is not None})
+        yield AlertCause(
+            kind="version",
+            subject=" ".join((levels[0].factor, *(level.name for level in levels))),
+            state=worst.kind,
+            summary=f"{roofs[0] if worst.cohort is None else roof_words(worst.cohort.roof)}: {worst.text}",
+            details=_named(worst.gpu_ids)
+            | {"effect": worst.effect, "low": worst.low, "high": worst.high, "roofs": roofs}
+            | {"cost_gpus": -len(worst.gpu_ids) * (worst.effect or 0.0)},
         )
 
 

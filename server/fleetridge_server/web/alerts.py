@@ -1,7 +1,5 @@
 """The page of alerts, and the forms that mark gpus."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, get_args
@@ -21,19 +19,19 @@ from fleetridge_server.api.alerts import (
     read_marks,
     stop_mark,
 )
-from fleetridge_server.auth.permissions import CurrentCaller, require_place
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller, require_place
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.fleet.marks import mark_page
+from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.problems import FieldError, faulty, field_errors
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
 from fleetridge_server.verdicts.alerts import AlertKind
 from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html
-from fleetridge_server.web.words import Choice, choices, state_word
+from fleetridge_server.web.words import Filters, choices, state_word
 
 router = APIRouter(include_in_schema=False)
 
@@ -80,14 +78,11 @@ def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
             sent["until"] = _end_of(fields["until"])
         return MarkRequest.model_validate(sent)
     except ValidationError as error:
-        faults = [
-            FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in error.errors()
-        ]
+        faults = field_errors(error.errors())
     except ValueError:
         problem = "write the loss in per cent, such as 8, and the end as a date, such as 2027-01-31"
         faults = [FieldError(field="loss_percent, until", problem=problem)]
-    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    raise ProblemError(422, "invalid_mark", "This is no mark", detail, errors=faults)
+    raise faulty("invalid_mark", "This is no mark", faults)
 
 
 def _keep_once(database: Database, mark: MarkRequest) -> None:
@@ -139,13 +134,11 @@ class AlertsPage:
     lines: tuple[AlertLine, ...]
     marks: MarkList
     mark_lines: tuple[MarkLine, ...]
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
     is_filtered: bool
     next_href: str | None
     first_href: str | None
-    all_href: str
-    marks_api: str
 
 
 @router.get("/ui/alerts")
@@ -174,16 +167,14 @@ def alerts_page(
         mark_lines=tuple(
             MarkLine(mark, _covers(mark), _href(links, mark.gpu_id, mark.cluster, mark.node)) for mark in marks.marks
         ),
-        filters=(
-            ("state", "state", choices(("open", "resolved"), query.state)),
-            ("kind", "kind", choices(get_args(AlertKind), query.kind, word=state_word)),
-        ),
+        filters={
+            "state": choices(("open", "resolved"), query.state),
+            "kind": choices(get_args(AlertKind), query.kind, word=state_word),
+        },
         keeps=kept(query, "state", "kind"),
         is_filtered=any(value is not None for value in (query.state, query.kind, query.device)),
         next_href=None if answer.next is None else links.alerts(**others, after=answer.next),
         first_href=links.alerts(**others) if query.after is not None else None,
-        all_href=links.alerts(),
-        marks_api=links.api("marks"),
     )
 
 

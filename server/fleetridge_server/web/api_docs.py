@@ -1,7 +1,5 @@
 """The API's description as a page."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,8 +9,8 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, caller_of
-from fleetridge_server.auth.scopes import Scope
+from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, Scope
+from fleetridge_server.http.authentication import caller_of
 from fleetridge_server.web.forms import visitor_of
 from fleetridge_server.web.rendering import Frame, Links, html
 
@@ -23,6 +21,11 @@ _FORMATS = {"date-time": "time", "uuid": "UUID"}
 
 # A longer one is a list of words that the text beside it names anyway.
 _LONGEST_PATTERN = 60
+
+_SPANS = (
+    ("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", ""),
+    ("minProperties", "maxProperties", " names"),
+)  # fmt: skip
 
 _SECTION = "Attributes:"
 _ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*)")
@@ -118,10 +121,8 @@ def _limits(schema: Schema) -> Words:
 
 
 def _limit_words(schema: Schema) -> Iterator[str]:
-    yield from _span(schema.get("minimum"), schema.get("maximum"), "")
-    yield from _span(schema.get("minLength"), schema.get("maxLength"), " characters")
-    yield from _span(schema.get("minItems"), schema.get("maxItems"), "")
-    yield from _span(schema.get("minProperties"), schema.get("maxProperties"), " names")
+    for least, most, unit in _SPANS:
+        yield from _span(schema.get(least), schema.get(most), unit)
     if "exclusiveMinimum" in schema:
         yield f"above {_number(schema['exclusiveMinimum'])}"
     if "exclusiveMaximum" in schema:
@@ -151,6 +152,8 @@ _DESCRIPTION = "/openapi.json"
 
 _TOKEN_HEADER = "Authorization: Bearer $(cat token)"  # noqa: S105 # a file of the reader's
 _TEXT_HEADER = "Accept: text/plain"
+# Of an answer that people can have as a table.
+_FORMS = {"application/json", "text/plain"}
 _BODY_HEADER = "Content-Type: application/json"
 
 # What the framework says of an answer of which we say nothing: neither do we here.
@@ -198,14 +201,6 @@ class RouteShown:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutesShown:
-    """Routes about one thing."""
-
-    tag: str
-    routes: tuple[RouteShown, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SchemaShown:
     """An object that routes take or answer with."""
 
@@ -217,10 +212,10 @@ class SchemaShown:
 
 @dataclass(frozen=True, slots=True)
 class ApiPage:
-    """What the page shows."""
+    """What the page shows; `groups` are routes by what they are about."""
 
     summary: str
-    groups: tuple[RoutesShown, ...]
+    groups: Mapping[str, Sequence[RouteShown]]
     shapes: tuple[SchemaShown, ...]
     description: str = _DESCRIPTION
 
@@ -242,10 +237,9 @@ def api_page(description: Mapping[str, Any], *, base: str, asks_for_token: bool)
         for method, operation in operations.items():
             shown = _route(method, path, operation, base=base, asks_for_token=asks_for_token)
             routes.setdefault(operation["tags"][0], []).append(shown)
-    tags = sorted(routes, key=lambda tag: tag == _LAST)
     return ApiPage(
         summary=description["info"]["description"],
-        groups=tuple(RoutesShown(tag, tuple(routes[tag])) for tag in tags),
+        groups={tag: routes[tag] for tag in sorted(routes, key=lambda tag: tag == _LAST)},
         shapes=tuple(_shape(name, own) for name, own in sorted(description["components"]["schemas"].items())),
     )
 
@@ -256,7 +250,7 @@ def _route(method: str, path: str, operation: Mapping[str, Any], *, base: str, a
     body = _content(operation.get("requestBody", {}))
     headers = [
         *([_TOKEN_HEADER] if asks_for_token and operation.get("security") else []),
-        *([_TEXT_HEADER] if _has_text_form(answers) else []),
+        *([_TEXT_HEADER] if any({name for name, _ in answer.forms} >= _FORMS for answer in answers) else []),
         *([_BODY_HEADER] if body else []),
     ]
     return RouteShown(
@@ -276,8 +270,8 @@ def _parameter(parameter: Mapping[str, Any]) -> FieldShown:
     schema = parameter["schema"]
     if "anyOf" in schema:  # null is what it is where it is left out, and cannot be sent
         schema = {**schema, "anyOf": [kind for kind in schema["anyOf"] if kind != {"type": "null"}]}
-    told = parameter.get("description", "")
-    return _field(parameter["name"], schema, told, needed=parameter["required"], place=parameter["in"])
+    meaning = parameter.get("description", "")
+    return _field(parameter["name"], schema, meaning, needed=parameter["required"], place=parameter["in"])
 
 
 def _field(name: str, schema: Schema, meaning: str, *, needed: bool, place: str = "") -> FieldShown:
@@ -309,19 +303,14 @@ def _content(holder: Mapping[str, Any]) -> tuple[tuple[str, Words], ...]:
     )
 
 
-def _has_text_form(answers: Iterable[AnswerShown]) -> bool:
-    """Whether a table for people can be asked for in place of JSON."""
-    return any({"application/json", "text/plain"} <= {name for name, _ in answer.forms} for answer in answers)
-
-
 def _shape(name: str, schema: Schema) -> SchemaShown:
-    told, needed = docstring_parts(schema.get("description", "")), schema.get("required", ())
+    parts, needed = docstring_parts(schema.get("description", "")), schema.get("required", ())
     return SchemaShown(
         anchor=anchor_of(name),
         name=name,
-        paragraphs=told.paragraphs,
+        paragraphs=parts.paragraphs,
         fields=tuple(
-            _field(field, own, told.fields.get(field, ""), needed=field in needed)
+            _field(field, own, parts.fields.get(field, ""), needed=field in needed)
             for field, own in schema.get("properties", {}).items()
         ),
     )
@@ -340,17 +329,8 @@ def _query_of(parameters: Iterable[FieldShown]) -> str:
 
 def _command(method: str, address: str, headers: Iterable[str], *, has_body: bool) -> str:
     """Command that asks a route, with a word in capitals in place of each parameter of its address."""
-    return " ".join(_command_parts(method, address, headers, has_body=has_body))
-
-
-def _command_parts(method: str, address: str, headers: Iterable[str], *, has_body: bool) -> Iterator[str]:
-    yield "curl"
-    if method != "GET":
-        yield f"-X {method}"
-    for header in headers:
-        # In double quotes, so that the shell puts the token in.
-        yield f'-H "{header}"'
-    if has_body:
-        yield "--data @body.json"
-    start, *rest = address.split("{")
-    yield shlex.quote(start + "".join(part.partition("}")[0].upper() + part.partition("}")[2] for part in rest))
+    # Headers are in double quotes, so that the shell puts the token in.
+    options = [f"-X {method}"] * (method != "GET") + [f'-H "{header}"' for header in headers]
+    options += ["--data @body.json"] * has_body
+    asked = re.sub(r"\{(\w+)\}", lambda parameter: parameter[1].upper(), address)
+    return " ".join(["curl", *options, shlex.quote(asked)])

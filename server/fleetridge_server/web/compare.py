@@ -1,7 +1,5 @@
 """The page that compares groups of one device: before and after a change, one group with another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from fleetridge_server.api.comparisons import FACTORS, ComparisonQuery, read_comparison
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.engine.wording import reading_words, roof_words, value_words
+from fleetridge_server.engine.wording import roof_words, value_words
 from fleetridge_server.fleet.find import DeviceChoices, device_choices
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.responses.comparison import Comparison, RoofComparison
@@ -24,7 +22,7 @@ from fleetridge_server.web.charts.comparison import (
 from fleetridge_server.web.charts.svg import inline_chart
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html, picture
-from fleetridge_server.web.words import Choice, choices, state_word
+from fleetridge_server.web.words import Filters, choices, factor_words
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,9 +38,8 @@ class ComparePage:
     by: str
     is_paired: bool
     names: tuple[str, ...]
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
-    device_href: str
     chart: str
     chart_href: str
 
@@ -79,13 +76,12 @@ def compare_page(answer: Comparison, there: DeviceChoices, query: ComparisonQuer
         by=factor_words(answer.by),
         is_paired=any(roof.kind == "paired" for roof in answer.roofs),
         names=_names(answer),
-        filters=(
-            ("by", "by", choices((*FACTORS, "cluster"), query.by, any_word=None, word=factor_words)),
-            ("cluster", "cluster", choices(clusters, query.cluster, any_word=None if links.simulated else "any")),
-            ("dtype", "dtype", choices(there.dtypes, query.dtype)),
-        ),
+        filters={
+            "by": choices((*FACTORS, "cluster"), query.by, any_word=None, word=factor_words),
+            "cluster": choices(clusters, query.cluster, any_word=None if links.simulated else "any"),
+            "dtype": choices(there.dtypes, query.dtype),
+        },
         keeps=kept(query, "by", "cluster", "dtype"),
-        device_href=links.device(answer.device.slug),
         chart=inline_chart(comparison_svg, comparison_chart(answer)) if answer.roofs else "",
         chart_href=links.device(answer.device.slug, "compare.svg", **_given(query)),
     )
@@ -130,11 +126,6 @@ def _names(answer: Comparison) -> tuple[str, ...]:
 
 def _given(query: ComparisonQuery) -> dict[str, str | int]:
     return {"by": query.by, **written(query)}
-
-
-def factor_words(by: str) -> str:
-    """A factor as people write it."""
-    return f"label {by.removeprefix('label:')}" if by.startswith("label:") else state_word(reading_words(by))
 
 
 def _choices(database: Database, answer: Comparison, links: Links) -> DeviceChoices:

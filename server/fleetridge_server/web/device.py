@@ -1,7 +1,5 @@
 """The page of one device: what its gpus reach, and which of them are slower than their peers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,7 +22,6 @@ from fleetridge_server.web.charts.distribution import distribution_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.strip import strip_svg
 from fleetridge_server.web.charts.svg import inline_chart
-from fleetridge_server.web.compare import factor_words
 from fleetridge_server.web.device_charts import (
     DeviceCharts,
     device_charts,
@@ -35,10 +32,11 @@ from fleetridge_server.web.device_charts import (
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html, picture
 from fleetridge_server.web.words import (
-    Choice,
+    Filters,
     StateShown,
     Tile,
     choices,
+    factor_words,
     few_peers_words,
     gpu_label,
     loss_words,
@@ -100,7 +98,7 @@ class DevicePage:
     is_filtered: bool
     few_peers: str
     never_seen_href: str | None
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
     roofline: Picture | None
     strips: Picture | None
@@ -108,8 +106,6 @@ class DevicePage:
     compares: tuple[tuple[str, str], ...]
     next_href: str | None
     first_href: str | None
-    all_href: str
-    workloads_href: str
 
 
 @router.get("/ui/devices/{name:path}/roofline.svg")
@@ -186,8 +182,6 @@ def device_page(subject: DeviceCharts, there: DeviceChoices, query: RidgeQuery) 
         compares=tuple((factor_words(by), links.device(slug, "compare", by=by)) for by in (*FACTORS, "cluster")),
         next_href=None if answer.next is None else links.device(slug, **{**given, "after": answer.next}),
         first_href=links.device(slug, **{**given, "after": None}) if query.after is not None else None,
-        all_href=links.device(slug),
-        workloads_href=links.api("devices", slug, "workloads"),
     )
 
 
@@ -231,13 +225,11 @@ def _said(verdict: VerdictShown | None) -> str:
     return "" if verdict is None or (verdict.state == "ok" and not verdict.flags) else verdict.text
 
 
-def _filters(
-    there: DeviceChoices, query: RidgeQuery, *, simulated: bool
-) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
+def _filters(there: DeviceChoices, query: RidgeQuery, *, simulated: bool) -> Filters:
     clusters: Iterable[str] = (SIMULATED,) if simulated else there.clusters
-    return (
-        ("dtype", "dtype", choices(there.dtypes, query.dtype)),
-        ("cluster", "cluster", choices(clusters, query.cluster, any_word=None if simulated else "any")),
-        ("driver", "driver", choices(there.drivers, query.driver)),
-        ("verdict", "verdict", choices(STATES, query.verdict, word=state_word)),
-    )
+    return {
+        "dtype": choices(there.dtypes, query.dtype),
+        "cluster": choices(clusters, query.cluster, any_word=None if simulated else "any"),
+        "driver": choices(there.drivers, query.driver),
+        "verdict": choices(STATES, query.verdict, word=state_word),
+    }

@@ -1,7 +1,5 @@
 """The charts of a device's page: roofline, strips, distribution."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,11 +37,11 @@ def key_of(figures: FleetRidge | FleetBandwidth) -> RoofKey:
     return "compute", figures.dtype, *variant, figures.regime, figures.kernel, figures.conditions
 
 
-def key_of_cohort(cohort: Cohort) -> RoofKey:
-    """Key of a gpu's cohort."""
-    roof = cohort.roof
+def key_of_cohort(own: Cohort | CohortShown | CohortFigures) -> RoofKey:
+    """Key of a cohort, of the engine or of an answer."""
+    roof = own.roof
     variant = (roof.out_dtype, roof.fast_accumulation) if roof.kind == "compute" else (None, None)
-    return roof.kind, roof.dtype, *variant, roof.regime, roof.kernel, cohort.conditions
+    return roof.kind, roof.dtype, *variant, roof.regime, roof.kernel, own.conditions
 
 
 def only_band(cohorts: Iterable[CohortShown], key: RoofKey) -> tuple[float, float] | None:
@@ -64,17 +62,17 @@ def level_note(cohorts: Iterable[CohortShown], key: RoofKey) -> str:
 
 
 def _cohort_of(cohorts: Iterable[CohortShown], key: RoofKey) -> CohortShown | None:
-    return next((own for own in cohorts if own.roof.level == "device" and _key_shown(own) == key), None)
-
-
-def _key_shown(own: CohortShown) -> RoofKey:
-    roof = own.roof
-    variant = (roof.out_dtype, roof.fast_accumulation) if roof.kind == "compute" else (None, None)
-    return roof.kind, roof.dtype, *variant, roof.regime, roof.kernel, own.conditions
+    return next((own for own in cohorts if own.roof.level == "device" and key_of_cohort(own) == key), None)
 
 
 # What most models are served in comes first.
 _PREFERRED = ("bfloat16", "float16")
+
+
+def usual_dtype(found: Sequence[str]) -> str | None:
+    """Of some dtypes the one that most models are served in, else the first."""
+    return next((dtype for dtype in _PREFERRED if dtype in found), found[0] if found else None)
+
 
 # From here on a page has strips of one dtype alone: each costs as much time as its gpus are many.
 MANY_GPUS = 1000
@@ -110,8 +108,7 @@ class DeviceCharts:
     @property
     def dtype(self) -> str | None:
         """Dtype that single charts are about; None where nothing was measured."""
-        found = [ridge.dtype for ridge in self.answer.ridges]
-        return next((dtype for dtype in _PREFERRED if dtype in found), found[0] if found else None)
+        return usual_dtype([ridge.dtype for ridge in self.answer.ridges])
 
 
 def device_charts(read: RidgeRead, links: Links) -> DeviceCharts:
@@ -135,7 +132,7 @@ def device_charts(read: RidgeRead, links: Links) -> DeviceCharts:
         drawn=len(drawn_of.gpus),
         ridges=ridges,
         betas=betas,
-        quantiles={_key_of_figures(own): own for own in drawn_of.quantiles},
+        quantiles={key_of_cohort(own): own for own in drawn_of.quantiles},
         cohorts=() if ref is None else ref.body.cohorts,
     )
 
@@ -170,12 +167,6 @@ def _drawn(gpu: ListedGpu, summary: VerdictSummary | None, links: Links) -> Draw
         href=links.gpu(where.gpu_id),
         note="" if summary is None or summary.reason is None else state_word(summary.reason),
     )
-
-
-def _key_of_figures(own: CohortFigures) -> RoofKey:
-    roof = own.roof
-    pi_variant = (roof.out_dtype, roof.fast_accumulation) if roof.kind == "compute" else (None, None)
-    return roof.kind, roof.dtype, *pi_variant, roof.regime, roof.kernel, own.conditions
 
 
 def roofline_chart(subject: DeviceCharts) -> RooflineChart:

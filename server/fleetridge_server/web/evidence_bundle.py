@@ -1,7 +1,5 @@
 """The arithmetic of a verdict, and all evidence of a gpu as one file."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile
@@ -11,20 +9,18 @@ from datetime import datetime
 
 from fleetridge.quantities import percent, quantity, significant
 from fleetridge.terminal_text import visible
-from fleetridge_server import text
 from fleetridge_server.api.gpus import GpuRead
+from fleetridge_server.engine.rule import BEYOND_SCALES
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
-from fleetridge_server.text.gpu import drift_words
+from fleetridge_server.text import gpu as gpu_text
+from fleetridge_server.text.gpu import roof_verdict
 from fleetridge_server.verdicts.sentence import onset_words, peers_words
-from fleetridge_server.verdicts.verdict_shapes import DriftShown, JudgedRoof, RunShown
+from fleetridge_server.verdicts.verdict_shapes import JudgedRoof, RunShown
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.svg import standalone_svg
 from fleetridge_server.web.gpu_charts import gpu_history, gpu_roofline, points_of
-
-# The rule of the judgement: a distance of this many scales is beyond the limit.
-_SCALES = "3.5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +29,13 @@ class RoofSum:
 
     roof: JudgedRoof
     name: str
-    standing: str
+    verdict: str
     steps: tuple[str, ...]
 
 
 def roof_sum(own: JudgedRoof) -> RoofSum:
     """The sum of one roof."""
-    standing = "excused" if own.excused else own.standing
-    return RoofSum(
-        roof=own,
-        name=roof_words(own.roof),
-        standing="few peers" if own.band.note is not None else standing,
-        steps=tuple(_steps(own)),
-    )
-
-
-def drift_sum(drift: DriftShown) -> str:
-    """One roof beside the gpu's own past."""
-    return drift_words(drift)
+    return RoofSum(own, roof_words(own.roof), roof_verdict(own), tuple(_steps(own)))
 
 
 def _steps(own: JudgedRoof) -> Iterator[str]:
@@ -70,7 +55,7 @@ def _steps(own: JudgedRoof) -> Iterator[str]:
     yield f"scale: {quantity(band.scale, unit)}, {source}, which is {part} of the median"
     wide = "" if band.wide else ", but at most 10 %"
     yield (
-        f"limit: the larger of {percent(band.gate)} and {_SCALES} × {part}{wide} = "
+        f"limit: the larger of {percent(band.gate)} and {BEYOND_SCALES:g} × {part}{wide} = "
         f"{percent(band.limit)}, so that less than {quantity(band.lowest, unit)} is beyond it"
     )
     if own.z is not None:
@@ -102,7 +87,7 @@ def bundle(read: GpuRead, history: GpuHistoryAnswer, documents: Mapping[str, byt
     """
     files = {
         "verdict.txt": _verdict_text(read).encode(),
-        "history.txt": f"{text.gpu_history(history)}\n".encode(),
+        "history.txt": f"{gpu_text.gpu_history(history)}\n".encode(),
         "gpu.json": read.answer.model_dump_json(indent=1).encode(),
         "history.json": history.model_dump_json(indent=1).encode(),
         **_charts(read, history, documents),
@@ -122,9 +107,9 @@ def _verdict_text(read: GpuRead) -> str:
     answer = read.answer
     judged = () if answer.verdict is None else (*answer.verdict.roofs, *answer.verdict.links)
     sums = [roof_sum(own) for own in judged]
-    steps = [f"{own.name} ({own.standing})\n" + "\n".join(f"  {step}" for step in own.steps) for own in sums]
+    steps = [f"{own.name} ({own.verdict})\n" + "\n".join(f"  {step}" for step in own.steps) for own in sums]
     arithmetic = "\n\nhow each figure comes about\n\n" + "\n\n".join(map(visible_lines, steps)) if steps else ""
-    return f"{text.gpu(answer)}{arithmetic}\n"
+    return f"{gpu_text.gpu(answer)}{arithmetic}\n"
 
 
 def visible_lines(words: str) -> str:

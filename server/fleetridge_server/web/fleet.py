@@ -1,7 +1,5 @@
 """The page of the fleet, with its heat map."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A form holds a hash of a cookie that no other site can read. Whoever makes a bro
 know it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -16,9 +14,10 @@ from urllib.parse import parse_qsl
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
-from fleetridge_server.auth.scopes import Caller
-from fleetridge_server.auth.tokens import COOKIE, cookie_of, new_secret
-from fleetridge_server.problems import FieldError, ProblemError, problem_of
+from fleetridge_server.auth.permissions import Caller
+from fleetridge_server.auth.tokens import new_secret
+from fleetridge_server.http.authentication import COOKIE, cookie_of
+from fleetridge_server.problems import ProblemError, field_errors, invalid_request
 
 _QueryT = TypeVar("_QueryT", bound=BaseModel)
 
@@ -45,13 +44,7 @@ def query_of(request: Request, kind: type[_QueryT], **defaults: object) -> _Quer
     try:
         return kind.model_validate({**defaults, **sent})
     except ValidationError as error:
-        faults = [
-            FieldError(field=".".join(map(str, ("query", *fault["loc"]))), problem=problem_of(fault))
-            for fault in error.errors()
-        ]
-        detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-        title = "The request is not as documented"
-        raise ProblemError(422, "invalid_request", title, detail, errors=faults) from error
+        raise invalid_request(field_errors(error.errors(), "query")) from error
 
 
 FIELD = "form_token"
@@ -84,7 +77,7 @@ class Visitor:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who looks at a page, as the door found out."""
+    """Who looks at a page, as authentication found out."""
     caller: Caller | None = getattr(request.state, "caller", None)
     session = cookie_of(request.scope, COOKIE) if caller is not None and caller.token_id is not None else None
     known = session or cookie_of(request.scope, _FORM_COOKIE)

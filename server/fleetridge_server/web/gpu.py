@@ -1,7 +1,5 @@
 """The page of one gpu: what is said of it, by which numbers, why, and what it did over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from uuid import UUID
@@ -17,10 +15,11 @@ from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.alert import MarkShown
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer
+from fleetridge_server.text.gpu import drift_words
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
 from fleetridge_server.web.charts.svg import inline_chart
-from fleetridge_server.web.evidence_bundle import RoofSum, bundle, drift_sum, roof_sum
+from fleetridge_server.web.evidence_bundle import RoofSum, bundle, roof_sum
 from fleetridge_server.web.forms import query_of, visitor_of
 from fleetridge_server.web.gpu_charts import PointLine, gpu_history, gpu_roofline, point_lines, points_of
 from fleetridge_server.web.rendering import Frame, Links, attachment, html, picture
@@ -36,6 +35,8 @@ _RUNS_IN_TABLE = 12
 _BUNDLED_REPORTS = 10
 
 _MOST_MARKS = 1000
+
+_UNKNOWN = "no verdict yet: the newest evaluation does not know this gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +60,11 @@ class GpuPage:
     sums: tuple[RoofSum, ...]
     drifts: tuple[str, ...]
     roofline: str
-    roofline_href: str
     chart: str
-    chart_href: str
     points: tuple[PointLine, ...]
     points_report: str
     points_note: str
     runs_shown: int
-    history_href: str
-    evidence_href: str
-    node_href: str | None
-    device_href: str
-    here_href: str
-    cluster: str
     marks: tuple[MarkShown, ...]
 
 
@@ -124,14 +117,12 @@ def get_gpu_page(request: Request, database: OpenDatabase, gpu_id: str) -> Respo
     links = Links(simulated=query.cluster is not None, as_of=query.as_of)
     marks = read_marks(database, MarksQuery(cluster=query.cluster, limit=_MOST_MARKS)).marks
     own = tuple(mark for mark in marks if mark.gpu_id == gpu_id)
-    shown = gpu_page(read, _history(database, gpu_id, query), newest_sweep(database, read.answer), links, own)
+    shown = gpu_page(read, _history(database, gpu_id, query), newest_sweep(database, read.answer), own)
     api = links.api("gpus", gpu_id)
     return html("gpu.html", Frame(shown.label, links, read.answer.as_of, api, visitor_of(request)), shown)
 
 
-def gpu_page(
-    read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, links: Links, marks: tuple[MarkShown, ...] = ()
-) -> GpuPage:
+def gpu_page(read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, marks: tuple[MarkShown, ...] = ()) -> GpuPage:
     """The page from the answers, the newest sweep and the marks in force on this gpu alone."""
     answer, verdict = read.answer, read.answer.verdict
     roofline = gpu_roofline(answer, read.roofs, sweep.points)
@@ -142,24 +133,16 @@ def gpu_page(
         history=history,
         label=gpu_label(answer.node, answer.index, answer.gpu_id),
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
-        said=_unjudged(answer) if verdict is None else verdict.text,
+        said=(answer.evaluation_note or _UNKNOWN) if verdict is None else verdict.text,
         few_peers=few_peers_words(max((ridge.peers for ridge in answer.ridges), default=0)),
         sums=tuple(roof_sum(own) for own in sorted(judged, key=lambda own: (own.standing == "clear", -own.loss))),
-        drifts=() if verdict is None else tuple(drift_sum(drift) for drift in verdict.drifts),
+        drifts=() if verdict is None else tuple(map(drift_words, verdict.drifts)),
         roofline="" if roofline is None else inline_chart(roofline_svg, roofline),
-        roofline_href=links.gpu(answer.gpu_id, "roofline.svg"),
         chart="" if chart is None else inline_chart(history_svg, chart),
-        chart_href=links.gpu(answer.gpu_id, "history.svg"),
         points=point_lines(sweep.points),
         points_report=sweep.report_id,
         points_note=sweep.note,
         runs_shown=_RUNS_IN_TABLE,
-        history_href=links.api("gpus", answer.gpu_id, "history"),
-        evidence_href=links.gpu(answer.gpu_id, "evidence.zip"),
-        node_href=None if answer.node is None else links.node(answer.cluster, answer.node),
-        device_href=links.device(answer.device.slug),
-        here_href=links.gpu(answer.gpu_id),
-        cluster=links.cluster or "",
         marks=marks,
     )
 
@@ -189,10 +172,6 @@ def _kept(database: Database, report_id: UUID) -> tuple[str, bytes]:
 
 def _history(database: Database, gpu_id: str, query: GpuQuery) -> GpuHistoryAnswer:
     return read_gpu_history(database, gpu_id, HistoryQuery(cluster=query.cluster, as_of=query.as_of, limit=_RUNS))
-
-
-def _unjudged(answer: GpuAnswer) -> str:
-    return answer.evaluation_note or "no verdict yet: the newest evaluation does not know this gpu"
 
 
 def _nothing_to_draw() -> ProblemError:

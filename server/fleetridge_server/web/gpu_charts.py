@@ -1,7 +1,5 @@
 """The charts of a gpu's page: roofline with its points, history."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,8 +14,9 @@ from fleetridge.report.points import GemmPoint, Point, StreamPoint
 from fleetridge_server.engine.ridge import Compared, GpuRoofs, Ridge
 from fleetridge_server.engine.wording import roof_words, variant
 from fleetridge_server.responses.gpu import GpuAnswer, GpuHistoryAnswer, HistoryRun, RunRoof
+from fleetridge_server.text.gpu import run_note
 from fleetridge_server.verdicts.roof_shapes import RoofName, published_roofs
-from fleetridge_server.verdicts.sentence import roof_name
+from fleetridge_server.verdicts.sentence import roof_name, unit_of
 from fleetridge_server.web.charts.history_panel import (
     EpochMark,
     FailedRun,
@@ -29,6 +28,7 @@ from fleetridge_server.web.charts.history_panel import (
 )
 from fleetridge_server.web.charts.roofline_curves import FleetRoof, GpuRoof, MeasuredPoint, PublishedPi, RooflineChart
 from fleetridge_server.web.charts.symbols import DrawnGpu
+from fleetridge_server.web.device_charts import usual_dtype
 from fleetridge_server.web.words import gpu_label, state_word
 
 _POINTS: TypeAdapter[tuple[Point, ...]] = TypeAdapter(tuple[Point, ...])
@@ -118,9 +118,6 @@ def _size(point: GemmPoint) -> str:
     return f"{point.M} × {point.K} × {point.N}"
 
 
-# What most models are served in comes first.
-_PREFERRED = ("bfloat16", "float16")
-
 # A setting that changed is named with its values while those fit beside the mark.
 _LONGEST_CHANGE = 60
 
@@ -131,8 +128,7 @@ def main_dtype(answer: GpuAnswer) -> str | None:
     accused = [own for own in judged if own.standing != "clear" and own.roof.kind == "compute"]
     if accused:
         return max(accused, key=lambda own: own.loss).roof.dtype
-    found = [ridge.dtype for ridge in answer.ridges]
-    return next((dtype for dtype in _PREFERRED if dtype in found), found[0] if found else None)
+    return usual_dtype([ridge.dtype for ridge in answer.ridges])
 
 
 def gpu_roofline(answer: GpuAnswer, roofs: GpuRoofs, points: Sequence[Point]) -> RooflineChart | None:
@@ -201,7 +197,7 @@ def _rate_panels(answer: GpuAnswer, history: GpuHistoryAnswer, roofs: GpuRoofs) 
         if name.kind == "memory" or name.dtype == dtype:
             yield HistoryPanel(
                 label=roof_words(name),
-                unit="TFLOP/s" if name.kind == "compute" else "GB/s",
+                unit=unit_of(compared.own.cohort.roof),
                 points=tuple(_points(history.runs, name, lambda roof: roof.value, limits.get(name))),
                 band=_band(compared),
             )
@@ -233,17 +229,8 @@ def _points(
             value = reading(roof)
             if roof.roof == name and value is not None:
                 yield HistoryPoint(
-                    run.ordered_at, value, accused=lowest is not None and value < lowest, note=_note(run, roof)
+                    run.ordered_at, value, accused=lowest is not None and value < lowest, note=run_note(run, roof)
                 )
-
-
-def _note(run: HistoryRun, roof: RunRoof) -> str:
-    notes = (
-        ("contended", bool(run.contended)),
-        ("implausible", roof.implausible),
-        ("not converged", roof.converged is False),
-    )
-    return ", ".join(note for note, holds in notes if holds)
 
 
 def _band(compared: Compared) -> PeerBand | None:

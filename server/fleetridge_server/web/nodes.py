@@ -1,26 +1,30 @@
 """The pages of nodes: the list, and one."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
 from sqlalchemy.orm import Session
 
 from fleetridge.terminal_text import visible
-from fleetridge_server.api.nodes import NodeQuery, read_node
+from fleetridge_server.api.nodes import NodeQuery, NodesFilter, read_node
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.gpu_state import ACCUSING, STATES
 from fleetridge_server.fleet.nodes import fleet_nodes, node_names
-from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, page, position_after
-from fleetridge_server.http.parameters import OpenDatabase, VerdictFilter, states_of
+from fleetridge_server.http.parameters import (
+    OpenDatabase,
+    Position,
+    list_id,
+    moment,
+    page,
+    position_after,
+    states_of,
+)
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeRow, trouble
 from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
@@ -29,7 +33,7 @@ from fleetridge_server.text.fleet import LEAST_COST, straggler_words
 from fleetridge_server.verdicts.stored import current_evaluations
 from fleetridge_server.web.forms import kept, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, address, html
-from fleetridge_server.web.words import Choice, StateShown, Tile, capital, choices, loss_words, state_word, tiles
+from fleetridge_server.web.words import Filters, StateShown, Tile, capital, choices, loss_words, state_word, tiles
 
 router = APIRouter(include_in_schema=False)
 
@@ -38,14 +42,6 @@ _MOST_HOSTS = 2000
 
 # Of nodes of which nothing is said, behind all others.
 _UNSPOKEN = len(STATES)
-
-
-class NodesPageQuery(ListQuery):
-    """Parameters of the page; filters are those of the API's list."""
-
-    cluster: Annotated[str | None, Field(description="Only this cluster; `simulated` for made-up nodes.")] = None
-    rack: Annotated[str | None, Field(description="Only nodes with this label `rack`.")] = None
-    verdict: VerdictFilter = None
 
 
 class _NodeRank(NamedTuple):
@@ -100,7 +96,7 @@ class NodesPage:
     lines: tuple[NodeLine, ...]
     nodes: int
     is_filtered: bool
-    filters: tuple[tuple[str, str, tuple[Choice, ...]], ...]
+    filters: Filters
     keeps: tuple[tuple[str, str], ...]
     hostlist: str
     hostlist_note: str
@@ -108,13 +104,12 @@ class NodesPage:
     left_out: int
     next_href: str | None
     first_href: str | None
-    all_href: str
 
 
 @router.get("/ui/nodes")
 def get_nodes_page(request: Request, database: OpenDatabase) -> Response:
     """Nodes, worst first, a page at a time."""
-    query = query_of(request, NodesPageQuery)
+    query = query_of(request, NodesFilter)
     links = Links(simulated=query.cluster == SIMULATED)
     read = read_nodes(database, query)
     api = links.api("nodes", **{name: value for name, value in written(query).items() if name != "after"})
@@ -122,7 +117,7 @@ def get_nodes_page(request: Request, database: OpenDatabase) -> Response:
     return html("nodes.html", frame, nodes_page(read, query, links))
 
 
-def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
+def read_nodes(database: Database, query: NodesFilter) -> NodesRead:
     """All nodes that the filters take, as they are now."""
     simulated = query.cluster == SIMULATED
     with database.reading() as session:
@@ -138,7 +133,7 @@ def read_nodes(database: Database, query: NodesPageQuery) -> NodesRead:
     )
 
 
-def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPage:
+def nodes_page(read: NodesRead, query: NodesFilter, links: Links) -> NodesPage:
     """The page. Raises ProblemError: 422, the position is of another list."""
     this_list = list_id("/ui/nodes", query)
     position = position_after(query.after, this_list)
@@ -160,13 +155,12 @@ def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPag
         left_out=sum(not is_host(row.name) for row in read.rows),
         next_href=None if following is None else links.nodes(**given, after=following),
         first_href=links.nodes(**given) if query.after is not None else None,
-        all_href=links.nodes(),
     )
 
 
 def _rows(session: Session, names: Sequence[NodeName], *, simulated: bool) -> list[NodeRow]:
-    told = current_evaluations(session, simulated=simulated)
-    absences = absences_by_node(absence for own in told for absence in own.body.absences)
+    evaluations = current_evaluations(session, simulated=simulated)
+    absences = absences_by_node(absence for own in evaluations for absence in own.body.absences)
     return [node_row(node, absences.get(node.name, ())) for node in fleet_nodes(session, names)]
 
 
@@ -217,12 +211,12 @@ def _worst(row: NodeRow, links: Links) -> WorstLine | None:
     )
 
 
-def _filters(read: NodesRead, query: NodesPageQuery, links: Links) -> tuple[tuple[str, str, tuple[Choice, ...]], ...]:
-    return (
-        ("cluster", "cluster", choices(read.clusters, query.cluster, any_word=None if links.simulated else "any")),
-        ("rack", "rack", choices(read.racks, query.rack)),
-        ("verdict", "verdict", choices(STATES, query.verdict, word=state_word)),
-    )
+def _filters(read: NodesRead, query: NodesFilter, links: Links) -> Filters:
+    return {
+        "cluster": choices(read.clusters, query.cluster, any_word=None if links.simulated else "any"),
+        "rack": choices(read.racks, query.rack),
+        "verdict": choices(STATES, query.verdict, word=state_word),
+    }
 
 
 def _hostlist(rows: Iterable[NodeRow]) -> tuple[str, str]:

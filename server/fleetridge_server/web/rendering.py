@@ -1,7 +1,5 @@
 """Templates, links and static files."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,9 +17,9 @@ from fleetridge.quantities import binary_size, percent, quantity, signed_percent
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.gpu_state import ACCUSING, STATES
-from fleetridge_server.engine.wording import reading_words, roof_words, variant
+from fleetridge_server.engine.wording import reading_words, roof_words
 from fleetridge_server.problems import ProblemError
-from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge
+from fleetridge_server.text.words import ridge_words
 from fleetridge_server.web.charts.svg import chart_css, standalone_svg, style_source
 from fleetridge_server.web.forms import Visitor, keep_form_cookie
 from fleetridge_server.web.words import MEANINGS, Moment, StateShown, capital, loss_words, state_word
@@ -191,7 +189,7 @@ def _templates() -> Environment:
         "loss": loss_words,
         "word": state_word,
         "roof": roof_words,
-        "ridge": _ridge_words,
+        "ridge": ridge_words,
         "reading": reading_words,
         "sentence": capital,
         "commands": _commands,
@@ -206,10 +204,6 @@ def _templates() -> Environment:
         "states": [(StateShown(state), MEANINGS[state]) for state in STATES],
     }
     return environment
-
-
-def _ridge_words(ridge: FleetRidge | GpuRidge) -> str:
-    return variant(ridge.dtype, ridge.regime, ridge.out_dtype, fast_accumulation=ridge.fast_accumulation)
 
 
 def _commands(sentence: str) -> Markup:

@@ -1,7 +1,5 @@
 """The page to sign in on, and the pages that say what went wrong."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -13,12 +11,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleetridge_server.auth.permissions import is_open
-from fleetridge_server.auth.token_cache import KnownTokens
+from fleetridge_server.auth.permissions import is_open, unauthorized
+from fleetridge_server.auth.token_cache import KnownTokens, require_valid
 from fleetridge_server.auth.tokens import (
-    COOKIE,
     LASTS,
-    cookie_of,
     end_session,
     is_token,
     new_secret,
@@ -28,7 +24,7 @@ from fleetridge_server.auth.tokens import (
 )
 from fleetridge_server.db.database import Database
 from fleetridge_server.engine.cohort import SIMULATED
-from fleetridge_server.http.guard import holding, refused
+from fleetridge_server.http.authentication import COOKIE, cookie_of
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.http.rate_limits import Buckets, caller_at
 from fleetridge_server.problems import MEDIA_TYPE, ProblemError, unexpected
@@ -101,7 +97,7 @@ async def _shown(request: Request, text: str) -> int:
     Row of the token that was shown.
 
     Raises:
-        ProblemError: 401, it is none or does not hold; 403, it may not read; 429, too many tries.
+        ProblemError: 401, it is none or not good; 403, it may not read; 429, too many tries.
     """
     state = request.app.state
     known: KnownTokens = state.known_tokens
@@ -112,9 +108,9 @@ async def _shown(request: Request, text: str) -> int:
     if not is_token(text):
         tries.take(address)
         detail = "this is no token: it is cut off, has something added, or a character is wrong; copy it once more"
-        raise refused("token_mistyped", detail, invalid=True)
+        raise unauthorized("token_mistyped", detail, invalid=True)
     try:
-        token = holding(await known.find(sha256_of(text)), datetime.now(timezone.utc))
+        token = require_valid(await known.find(sha256_of(text)), datetime.now(timezone.utc))
     except ProblemError:
         tries.take(address)
         raise
@@ -174,6 +170,7 @@ class ProblemPages:
         has_started = False
 
         async def hold_problem(message: Message) -> None:
+            """Pass a message on; those of a problem are held back, and a page sent once they are whole."""
             nonlocal has_started
             if not answer.takes(message):
                 has_started = True
@@ -186,7 +183,8 @@ class ProblemPages:
             await self._app(scope, receive, hold_problem)
         except Exception:
             if not has_started:
-                await _problem_page(scope, _page_of_error())(scope, receive, send)
+                problem = {**unexpected().problem.model_dump(), "request_id": current_request_id()}
+                await _problem_page(scope, _page_of(problem))(scope, receive, send)
             raise  # to the log
 
 
@@ -231,12 +229,6 @@ def _problem_page(scope: Scope, page: ProblemPage) -> Response:
     links = Links(simulated=request.query_params.get("cluster") == SIMULATED)
     frame = Frame(page.title, links, datetime.now(timezone.utc), "", visitor_of(request))
     return html("problem.html", frame, page, status=page.status)
-
-
-def _page_of_error() -> ProblemPage:
-    """The page of an error of our own."""
-    problem = unexpected().problem
-    return ProblemPage(problem.status, problem.title, problem.detail, (), current_request_id() or "")
 
 
 def _page_of(problem: dict[str, Any]) -> ProblemPage:

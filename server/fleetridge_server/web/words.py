@@ -1,7 +1,5 @@
 """Words and signs that pages share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +8,7 @@ from fleetridge.quantities import MISSING, age, signed_percent
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.gpu_state import STATES, State
 from fleetridge_server.engine.rule import FEWEST_PEERS
+from fleetridge_server.engine.wording import reading_words
 
 # One shape for each state, so that none is known by its colour alone.
 SIGNS: Mapping[State, str] = {
@@ -100,6 +99,11 @@ def state_word(state: str) -> str:
     return "few peers" if state == "insufficient_peers" else state.replace("_", " ")
 
 
+def factor_words(by: str) -> str:
+    """What gpus are compared by, as people write it."""
+    return f"label {by.removeprefix('label:')}" if by.startswith("label:") else state_word(reading_words(by))
+
+
 def tiles(
     counts: Mapping[State, int], href_of: Callable[[State], str | None], current: str | None = None
 ) -> tuple[Tile, ...]:
@@ -145,6 +149,10 @@ class Choice:
     value: str
     word: str
     chosen: bool
+
+
+Filters = Mapping[str, tuple[Choice, ...]]
+"""What forms of filters offer, by the name of the parameter."""
 
 
 def choices(

@@ -45,7 +45,7 @@ def test_a_slow_node_is_told_once_with_what_its_gpus_share(client: AppClient, da
     for form in forms.values():
         assert form.count("8 of 8 gpus: SM clock 1700 MHz, peers 1980 MHz") >= 1
     assert forms["/devices/h200/ridge"].count("n09, slow as a whole: 8 outlier (#0, ") == 1
-    assert forms["/nodes/n09"].count("said since") == 1
+    assert forms["/nodes/n09"].count("verdict since") == 1
     [gpu, node] = sorted(read(client, "/alerts")["alerts"], key=lambda alert: alert["kind"])
     assert (gpu["node"], node["details"]["reason"]) == ("n01", "clock_lower")
 

@@ -96,7 +96,7 @@ def test_the_text_form_has_reasons_and_arithmetic(sick_node: AppClient) -> None:
     text = sick_node.get(f"/gpus/{GPU}", headers=AS_TEXT).text
 
     assert max(map(len, text.splitlines())) <= 80
-    assert "verdict: outlier, said since" in text
+    assert "verdict: outlier, since" in text
     assert "beyond the limit in each of its newest 3 runs, since" in " ".join(text.split())
     [row] = [line for line in text.splitlines() if line.startswith("pi bfloat16 burst") and line.endswith("outlier")]
     assert row.split()[3:8] == ["720", "845", "14.8", "%", "3.0"]

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from fleetridge_server import cli
 from fleetridge_server.auth import token_cache
 from fleetridge_server.auth.tokens import is_token, sha256_of
+from fleetridge_server.commands import arguments
 from fleetridge_server.db.access_tables import StoredToken
 from support.app_client import app_client
 from support.reports import make_report
@@ -238,7 +239,7 @@ def test_every_action_and_option_is_in_the_page_for_operators() -> None:
     page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
     section = page.partition("\n## Access\n")[2].partition("\n## ")[0]
 
-    [commands] = [part for part in cli._parser()._actions if isinstance(part, argparse._SubParsersAction)]
+    [commands] = [part for part in arguments.parser()._actions if isinstance(part, argparse._SubParsersAction)]
     [actions] = [part for part in commands.choices["token"]._actions if isinstance(part, argparse._SubParsersAction)]
     options = {
         option for action in actions.choices.values() for part in action._actions for option in part.option_strings

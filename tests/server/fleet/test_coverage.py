@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from fleetridge_server.auth.tokens import NewToken, add_token, sha256_of
+from fleetridge_server.auth.tokens import NewToken, sha256_of, store_token
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Span
@@ -68,7 +68,7 @@ def test_what_two_nodes_claim_counts_for_neither(fleet: Fleet, order: int) -> No
 def test_what_a_token_in_quarantine_sent_does_not_count_until_it_is_released(fleet: Fleet) -> None:
     """Also what it sends meanwhile."""
     with fleet.database.writing() as session:
-        token_id = add_token(session, NewToken("bad", sha256_of("bad"), frozenset({"ingest"})), NOON).id
+        token_id = store_token(session, NewToken("bad", sha256_of("bad"), frozenset({"ingest"})), NOON).id
     fleet.store([a_report("GPU-0", at=NOON - DAY)])
     sent(fleet, a_report("GPU-0", at=NOON), token_id)
     before = measured_at(fleet.database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetridge.terminal_text import display_width
-from fleetridge_server.http.parameters import wants_text
+from fleetridge_server.http.answers import wants_text
 from support.app_client import AppClient
 from support.fleet import AS_TEXT, fleet, post
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleetridge_server.http.middleware import RequestWatch
+from fleetridge_server.http.answers import RequestWatch
 from fleetridge_server.telemetry.metrics import OwnMetrics
 from support.patience import PATIENCE_S, patient_post
 from support.reports import make_report

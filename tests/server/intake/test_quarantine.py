@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import delete, select
 
-from fleetridge_server.auth.tokens import NewToken, add_token, sha256_of
+from fleetridge_server.auth.tokens import NewToken, sha256_of, store_token
 from fleetridge_server.db.database import Database, open_database
 from fleetridge_server.db.tables import Device, Document, Gpu, Node, Report
 from fleetridge_server.intake.examine import Accepted, examined
@@ -36,7 +36,7 @@ UNTOLD = {"id", "is_due", "several_nodes", "device_id", "node_id", "gpu_id", "st
 def make_token(database: Database, name: str) -> int:
     """Row of a new token."""
     with database.writing() as session:
-        return add_token(session, NewToken(name, sha256_of(name), frozenset({"ingest"})), NOON).id
+        return store_token(session, NewToken(name, sha256_of(name), frozenset({"ingest"})), NOON).id
 
 
 def store(database: Database, reports: Iterable[dict[str, Any]], token_id: int, at: datetime = NOON + HOUR) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller
 from fleetridge_server.intake import examine
 from fleetridge_server.intake import take as taking
 from fleetridge_server.intake import take as together

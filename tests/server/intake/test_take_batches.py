@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
-from fleetridge_server.auth.tokens import NewToken, add_token, sha256_of
+from fleetridge_server.auth.tokens import NewToken, sha256_of, store_token
 from fleetridge_server.db.tables import Report
 from fleetridge_server.intake import take
 from fleetridge_server.intake.examine import Accepted, examined
@@ -39,7 +39,7 @@ def made_token(database: Database, *, quarantined: bool) -> int:
     """Row of a new token."""
     with database.writing() as session:
         name = f"quarantined: {quarantined}"
-        token = add_token(session, NewToken(name, sha256_of(name), frozenset({"ingest"})), NOW)
+        token = store_token(session, NewToken(name, sha256_of(name), frozenset({"ingest"})), NOW)
         token.quarantined_at = NOW if quarantined else None
         return token.id
 

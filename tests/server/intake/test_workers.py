@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import make_url
 
 from fleetridge_server import background
-from fleetridge_server.auth.scopes import Caller
+from fleetridge_server.auth.permissions import Caller
 from fleetridge_server.db.database import open_database
 from fleetridge_server.intake import queue as room
 from fleetridge_server.intake.queue import ThisProcess, WorkerProcess

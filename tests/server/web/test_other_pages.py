@@ -94,5 +94,8 @@ def test_a_comparison_says_where_there_is_nothing_to_compare(client: AppClient) 
     failed: dict[str, Any] = {"outcome": "failed", "reason": "timed_out", "roofs": [], "points": [], "sweep": None}
     post(client, runs("n01", [SOUND], **failed))
 
-    assert "There is nothing to compare" in page_of(client, "/ui/devices/h200/compare?by=label%3Arack").text
+    page = page_of(client, "/ui/devices/h200/compare?by=label%3Arack")
+
+    assert "There is nothing to compare" in page.text
+    assert read(client, "/devices/h200/compare", by="label:rack")["evaluation_note"] in page.text
     assert "choose one of" in page_of(client, "/ui/devices/h200/compare?by=nonsense", status=422).text

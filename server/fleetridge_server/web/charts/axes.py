@@ -1,7 +1,5 @@
 """Axes, and labels placed so that they do not overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +94,11 @@ def roomy(low: float, high: float, *, least_span: float, share: float) -> tuple[
 def written(tick: float, largest: float) -> str:
     """A tick in plain digits, without the crumbs of binary sums; 0 where it is nothing beside the largest."""
     return "0" if abs(tick) < _ROUNDING * abs(largest) else f"{tick:.10g}".replace("-", "−")
+
+
+def percent_tick(share: float, least: float) -> str:
+    """A tick of an axis of parts, "+5 %"; 0 where it is less than the least that matters."""
+    return "0" if abs(share) < least else f"{100 * share:+.3g} %".replace("-", "−")
 
 
 # Mean advance of a character over the size of its font, in DejaVu Sans, the widest of the usual fonts.

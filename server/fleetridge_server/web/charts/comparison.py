@@ -1,7 +1,5 @@
 """Groups side by side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,20 +7,9 @@ from dataclasses import dataclass
 from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import counted
-from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, squeezed, width_of
-from fleetridge_server.web.charts.svg import (
-    Layout,
-    LegendKey,
-    element,
-    empty,
-    escaped,
-    framed,
-    legend,
-    path,
-    rectangle,
-    top_of,
-    words,
-)
+from fleetridge_server.web.charts import svg
+from fleetridge_server.web.charts.axes import LINE, Axis, fitted, nice_step, percent_tick, squeezed, width_of
+from fleetridge_server.web.charts.svg import Layout
 from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import diamond, focusable
 
@@ -98,16 +85,16 @@ def comparison_svg(chart: ComparisonChart, layout: Layout = Layout.WIDE) -> str:
     The axis is linear: the distance from the median of the largest group, or from the gpus' own values before.
     """
     if not chart.roofs:
-        return empty(chart.title, "There is nothing to compare.", layout)
+        return svg.empty(chart.title, "There is nothing to compare.", layout)
     axis = _axis(chart.roofs, layout)
     drawn: list[_DrawnRoof] = []
-    y = top_of(chart.title, layout)
+    y = svg.top_of(chart.title, layout)
     for roof in chart.roofs:
         drawn.append(_roof(roof, axis, y, layout))
         y = drawn[-1].bottom + _BETWEEN_ROOFS
-    key, bottom = legend(_keys(chart), y + 2.0 * LINE, layout)
+    key, bottom = svg.legend(_keys(chart), y + 2.0 * LINE, layout)
     parts = (_grid(axis, drawn, y, layout), *(own.markup for own in drawn), key)
-    return framed(chart.title, " ".join(_sentence(roof) for roof in chart.roofs), layout, bottom, parts)
+    return svg.framed(chart.title, " ".join(_sentence(roof) for roof in chart.roofs), layout, bottom, parts)
 
 
 def _axis(roofs: Iterable[ComparedRoof], layout: Layout) -> Axis:
@@ -134,7 +121,7 @@ def _away(value: float, roof: ComparedRoof) -> float:
 
 def _roof(roof: ComparedRoof, axis: Axis, top: float, layout: Layout) -> _DrawnRoof:
     name = squeezed(roof.label, layout.units - 16)
-    parts = [words(name, 8, top + LINE * 0.8, "fr-strong")]
+    parts = [svg.words(name, 8, top + LINE * 0.8, "fr-strong")]
     y = first = top + LINE + 2
     for change in roof.paired:
         parts.append(_change(change, axis, y, layout))
@@ -145,7 +132,7 @@ def _roof(roof: ComparedRoof, axis: Axis, top: float, layout: Layout) -> _DrawnR
     left_out = len(roof.groups) - len(_shown(roof))
     if left_out:
         more = f"and {counted(left_out, 'smaller group')} in the table"
-        parts.append(words(more, 8, y + LINE * 0.8, "fr-aside"))
+        parts.append(svg.words(more, 8, y + LINE * 0.8, "fr-aside"))
         y += LINE
     return _DrawnRoof("".join(parts), first, y)
 
@@ -156,7 +143,7 @@ def _change(change: PairedChange, axis: Axis, top: float, layout: Layout) -> str
     middle = top + LINE + _LANE / 2
     x, low, high = axis.at(change.effect), axis.at(change.low), axis.at(change.high)
     span = [f"M{c(low)} {c(middle)}H{c(high)}M{c(low)} {c(middle - 5)}v10M{c(high)} {c(middle - 5)}v10"]
-    shape = path("fr-effect", span) + diamond("fr-number", x, middle, 5)
+    shape = svg.path("fr-effect", span) + diamond("fr-number", x, middle, 5)
     return _head(change.label, short, top, layout) + focusable(f"{change.label}: {says}", shape, (x, middle), layout)
 
 
@@ -170,9 +157,9 @@ def _group(group: ComparedGroup, roof: ComparedRoof, axis: Axis, top: float, lay
     whiskers = [f"M{c(p5)} {c(middle)}H{c(q1)}M{c(q3)} {c(middle)}H{c(p95)}"]
     whiskers += [f"M{c(x)} {c(middle - 3)}v6" for x in (p5, p95)]
     shape = (
-        path("fr-whisker", whiskers)
-        + rectangle("fr-box", q1, middle - half, max(q3 - q1, 1.0), _BOX)
-        + path("fr-median", [f"M{c(median)} {c(middle - half - 2)}v{c(_BOX + 4)}"])
+        svg.path("fr-whisker", whiskers)
+        + svg.rectangle("fr-box", q1, middle - half, max(q3 - q1, 1.0), _BOX)
+        + svg.path("fr-median", [f"M{c(median)} {c(middle - half - 2)}v{c(_BOX + 4)}"])
     )
     return _head(group.label, short, top, layout) + focusable(f"{group.label}: {says}", shape, (median, middle), layout)
 
@@ -181,10 +168,12 @@ def _head(label: str, says: str, top: float, layout: Layout) -> str:
     """Who a lane is about, and its figures: the name gives way to them."""
     name = squeezed(label, max(60.0, layout.units - 26 - width_of(says)))
     spans = (
-        element("tspan", {}, escaped(name)),
-        element("tspan", {"class": "fr-aside"}, escaped(f"  {fitted(says, layout.units - 26 - width_of(name))}")),
+        svg.element("tspan", {}, svg.escaped(name)),
+        svg.element(
+            "tspan", {"class": "fr-aside"}, svg.escaped(f"  {fitted(says, layout.units - 26 - width_of(name))}")
+        ),
     )
-    return element("text", {"x": 8, "y": top + LINE * 0.8, "class": "fr-halo"}, *spans)
+    return svg.element("text", {"x": 8, "y": top + LINE * 0.8, "class": "fr-halo"}, *spans)
 
 
 def _said_of_change(change: PairedChange) -> str:
@@ -209,32 +198,30 @@ def _grid(axis: Axis, drawn: Sequence[_DrawnRoof], end: float, layout: Layout) -
     ticks = axis.ticks(_MOST_TICKS[layout])
     lines = [f"M{c(axis.at(tick))} {c(own.top)}V{c(own.bottom)}" for own in drawn for tick in ticks]
     zero = [f"M{c(axis.at(0))} {c(own.top)}V{c(own.bottom)}" for own in drawn]
-    base = path("fr-axis", [f"M{c(axis.start - 6)} {c(end - 6)}H{c(axis.end + 6)}"])
-    told = (words(_tick(tick), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks)
-    name = words("distance from the reference, or from before", 8, end + 24, "fr-tick")
-    return path("fr-grid", lines) + path("fr-axis", zero) + base + "".join(told) + name
+    base = svg.path("fr-axis", [f"M{c(axis.start - 6)} {c(end - 6)}H{c(axis.end + 6)}"])
+    labels = (
+        svg.words(percent_tick(tick, _LEAST_REACH / 100), axis.at(tick), end + 8, "fr-tick", "middle") for tick in ticks
+    )
+    name = svg.words("distance from the reference, or from before", 8, end + 24, "fr-tick")
+    return svg.path("fr-grid", lines) + svg.path("fr-axis", zero) + base + "".join(labels) + name
 
 
-def _tick(share: float) -> str:
-    return "0" if abs(share) < _LEAST_REACH / 100 else f"{100 * share:+.3g} %".replace("-", "−")
-
-
-def _keys(chart: ComparisonChart) -> list[LegendKey]:
+def _keys(chart: ComparisonChart) -> list[svg.LegendKey]:
     keys = []
     if any(roof.paired for roof in chart.roofs):
         keys.append(
-            LegendKey(
-                lambda x, y: path("fr-effect", [f"M{c(x - 9)} {c(y)}h18"]) + diamond("fr-number", x, y, 4),
+            svg.LegendKey(
+                lambda x, y: svg.path("fr-effect", [f"M{c(x - 9)} {c(y)}h18"]) + diamond("fr-number", x, y, 4),
                 "effect on the same gpus, with its interval",
             )
         )
     return [
         *keys,
-        LegendKey(lambda x, y: path("fr-box", [f"M{c(x - 8)} {c(y - 5)}h16v10h-16z"]), "group: quartiles"),
-        LegendKey(
-            lambda x, y: path("fr-whisker", [f"M{c(x - 9)} {c(y)}h18M{c(x - 9)} {c(y - 3)}v6m18 -6v6"]), "5 to 95 %"
+        svg.LegendKey(lambda x, y: svg.path("fr-box", [f"M{c(x - 8)} {c(y - 5)}h16v10h-16z"]), "group: quartiles"),
+        svg.LegendKey(
+            lambda x, y: svg.path("fr-whisker", [f"M{c(x - 9)} {c(y)}h18M{c(x - 9)} {c(y - 3)}v6m18 -6v6"]), "5 to 95 %"
         ),
-        LegendKey(lambda x, y: path("fr-median", [f"M{c(x)} {c(y - 7)}v14"]), "median"),
+        svg.LegendKey(svg.upright("fr-median"), "median"),
     ]
 
 

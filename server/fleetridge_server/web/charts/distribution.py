@@ -1,7 +1,5 @@
 """How a rate is distributed over a fleet."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +9,9 @@ from math import floor
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.statistics import Distribution, distribution
 from fleetridge_server.engine.wording import counted
+from fleetridge_server.web.charts import svg
 from fleetridge_server.web.charts.axes import LINE, Axis, nice_step, roomy, written
-from fleetridge_server.web.charts.svg import (
-    Layout,
-    LegendKey,
-    element,
-    empty,
-    escaped,
-    framed,
-    legend,
-    path,
-    rectangle,
-    top_of,
-    words,
-)
+from fleetridge_server.web.charts.svg import Layout
 from fleetridge_server.web.charts.svg import coordinate as c
 
 # Of gpus that are spread out between quantiles less than half a one is none.
@@ -157,21 +144,21 @@ class DistributionChart:
 def distribution_svg(chart: DistributionChart, layout: Layout = Layout.WIDE) -> str:
     """Histogram over a box of quartiles (5th and 95th percentiles at its whiskers) and median."""
     if not chart.values and chart.crowd is None:
-        return empty(chart.title, "No gpu was measured yet.", layout)
+        return svg.empty(chart.title, "No gpu was measured yet.", layout)
     figures = chart.figures
-    top = top_of(chart.title, layout) + LINE
+    top = svg.top_of(chart.title, layout) + LINE
     base = top + _BARS
     axis = _axis(chart, figures, layout)
-    key, bottom = legend(_keys(chart), base + _BOX + 1.9 * LINE, layout)
+    key, bottom = svg.legend(_keys(chart), base + _BOX + 1.9 * LINE, layout)
     parts = (
-        words(_sentence(chart, figures, layout), 8, top - 8, "fr-aside"),
+        svg.words(_sentence(chart, figures, layout), 8, top - 8, "fr-aside"),
         _grid(chart.unit, axis, top, base, layout),
         _bars(chart, axis, base, layout),
         _box(figures, axis, base + 3),
         _lines(chart, axis, top, base),
         key,
     )
-    return framed(chart.title, _description(chart, figures), layout, bottom, parts)
+    return svg.framed(chart.title, _description(chart, figures), layout, bottom, parts)
 
 
 def _axis(chart: DistributionChart, figures: Distribution, layout: Layout) -> Axis:
@@ -196,7 +183,7 @@ def _bar(low: float, step: float, gpus: float, most: float, where: tuple[Axis, f
     count = round(gpus)
     says = f"{counted(count, 'gpu')} from {significant(low)} to {quantity(low + step, unit)}"
     bar = [f"M{c(left + 0.4)} {c(base)}v{c(-height)}H{c(max(right - 0.4, left + 1))}v{c(height)}z"]
-    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+    return svg.titled(says, svg.path("fr-bar", bar))
 
 
 def _box(figures: Distribution, axis: Axis, top: float) -> str:
@@ -204,8 +191,10 @@ def _box(figures: Distribution, axis: Axis, top: float) -> str:
     height = _BOX - 8
     whiskers = [f"M{c(p5)} {c(top + height / 2)}H{c(q1)}M{c(q3)} {c(top + height / 2)}H{c(p95)}"]
     whiskers += [f"M{c(x)} {c(top + 3)}v{c(height - 6)}" for x in (p5, p95)]
-    box = rectangle("fr-box", q1, top, max(q3 - q1, 1.0), height)
-    return path("fr-whisker", whiskers) + box + path("fr-median", [f"M{c(middle)} {c(top - 3)}v{c(height + 6)}"])
+    box = svg.rectangle("fr-box", q1, top, max(q3 - q1, 1.0), height)
+    return (
+        svg.path("fr-whisker", whiskers) + box + svg.path("fr-median", [f"M{c(middle)} {c(top - 3)}v{c(height + 6)}"])
+    )
 
 
 def _lines(chart: DistributionChart, axis: Axis, top: float, base: float) -> str:
@@ -213,33 +202,35 @@ def _lines(chart: DistributionChart, axis: Axis, top: float, base: float) -> str
     vertical = f" {c(top)}V{c(base + _BOX)}"
     parts = []
     if chart.lowest is not None:
-        parts.append(path("fr-limit", [f"M{c(axis.at(chart.lowest))}{vertical}"]))
+        parts.append(svg.path("fr-limit", [f"M{c(axis.at(chart.lowest))}{vertical}"]))
     if chart.published is not None:
-        parts.append(path("fr-published", [f"M{c(axis.at(chart.published))}{vertical}"]))
+        parts.append(svg.path("fr-published", [f"M{c(axis.at(chart.published))}{vertical}"]))
     return "".join(parts)
 
 
 def _grid(unit: str, axis: Axis, top: float, base: float, layout: Layout) -> str:
     ticks = axis.ticks(_MOST_TICKS[layout])
-    told = (words(written(tick, axis.high), axis.at(tick), base + _BOX + 12, "fr-tick", "middle") for tick in ticks)
+    labels = (
+        svg.words(written(tick, axis.high), axis.at(tick), base + _BOX + 12, "fr-tick", "middle") for tick in ticks
+    )
     return (
-        path("fr-grid", [f"M{c(axis.at(tick))} {c(top)}V{c(base)}" for tick in ticks])
-        + path("fr-axis", [f"M{c(axis.start - 8)} {c(base)}H{c(axis.end + 8)}"])
-        + "".join(told)
-        + words(unit, 8, base + _BOX + 27, "fr-tick")
+        svg.path("fr-grid", [f"M{c(axis.at(tick))} {c(top)}V{c(base)}" for tick in ticks])
+        + svg.path("fr-axis", [f"M{c(axis.start - 8)} {c(base)}H{c(axis.end + 8)}"])
+        + "".join(labels)
+        + svg.words(unit, 8, base + _BOX + 27, "fr-tick")
     )
 
 
-def _keys(chart: DistributionChart) -> list[LegendKey]:
+def _keys(chart: DistributionChart) -> list[svg.LegendKey]:
     keys = [
-        LegendKey(lambda x, y: path("fr-bar", [f"M{c(x - 4)} {c(y + 5)}v-10h8v10z"]), "gpus, by number"),
-        LegendKey(lambda x, y: path("fr-box", [f"M{c(x - 8)} {c(y - 5)}h16v10h-16z"]), "quartiles, 5 to 95 %"),
-        LegendKey(lambda x, y: path("fr-median", [f"M{c(x)} {c(y - 7)}v14"]), "median"),
+        svg.LegendKey(svg.bar, "gpus, by number"),
+        svg.LegendKey(lambda x, y: svg.path("fr-box", [f"M{c(x - 8)} {c(y - 5)}h16v10h-16z"]), "quartiles, 5 to 95 %"),
+        svg.LegendKey(svg.upright("fr-median"), "median"),
     ]
     if chart.lowest is not None:
-        keys.append(LegendKey(lambda x, y: path("fr-limit", [f"M{c(x)} {c(y - 7)}v14"]), "limit"))
+        keys.append(svg.LegendKey(svg.upright("fr-limit"), "limit"))
     if chart.published is not None:
-        keys.append(LegendKey(lambda x, y: path("fr-published", [f"M{c(x)} {c(y - 7)}v14"]), "published"))
+        keys.append(svg.LegendKey(svg.upright("fr-published"), "published"))
     return keys
 
 

@@ -1,7 +1,5 @@
 """The fleet as a map of cells."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -11,6 +9,7 @@ from itertools import pairwise
 from fleetridge.quantities import signed_percent
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.wording import counted
+from fleetridge_server.web.charts import svg
 from fleetridge_server.web.charts.axes import fitted, squeezed
 from fleetridge_server.web.charts.heatmap_layout import (
     Grid,
@@ -21,20 +20,7 @@ from fleetridge_server.web.charts.heatmap_layout import (
     PlacedNode,
     places_of,
 )
-from fleetridge_server.web.charts.svg import (
-    Layout,
-    LegendKey,
-    Sample,
-    element,
-    empty,
-    escaped,
-    framed,
-    legend,
-    path,
-    rectangle,
-    top_of,
-    words,
-)
+from fleetridge_server.web.charts.svg import Layout
 from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import MarkStyle, Spot, checked_href, is_noted, mark, mark_style
 
@@ -86,14 +72,14 @@ def named_cells(cells: Iterable[PlacedCell]) -> list[PlacedCell]:
 def node_markup(placed: PlacedNode, grid: Grid, named: Collection[int]) -> str:
     """All plain cells of a node as one link that says what is in it; `named` ones are marks of their own."""
     node = placed.node
-    inner = element("title", {}, escaped(_node_words(placed)))
+    inner = svg.element("title", {}, svg.escaped(_node_words(placed)))
     if grid.names:
         name = squeezed(node.name, grid.names - 6)
-        inner += words(name, placed.x - 6, placed.y + grid.cell * 0.5 + 4, "fr-tick", "end")
+        inner += svg.words(name, placed.x - 6, placed.y + grid.cell * 0.5 + 4, "fr-tick", "end")
     inner += _paths([own for own in cells_of(placed, grid) if id(own.cell) not in named], grid.cell)
     if node.href is None:
-        return element("g", {}, inner)
-    return element("a", {"href": checked_href(node.href), "tabindex": "-1"}, inner)
+        return svg.element("g", {}, inner)
+    return svg.element("a", {"href": checked_href(node.href), "tabindex": "-1"}, inner)
 
 
 def cell_mark(own: PlacedCell, size: int, layout: Layout) -> str:
@@ -102,7 +88,7 @@ def cell_mark(own: PlacedCell, size: int, layout: Layout) -> str:
     x, y = own.x + (size - 1) / 2, own.y + (size - 1) / 2
     look = mark_style(own.cell.gpu.state)
     sign = look.draw("fr-sign" if look.kind == "fr-accused" else "fr-sign-open", x, y + inner * 0.04, inner * 0.29)
-    frame = rectangle(f"{shade(own.cell)} fr-framed", x - inner / 2, y - inner / 2, inner, inner)
+    frame = svg.rectangle(f"{shade(own.cell)} fr-framed", x - inner / 2, y - inner / 2, inner, inner)
     return mark(own.cell.gpu, signed_percent(own.cell.deviation), frame + sign, Spot(x, y, layout.units))
 
 
@@ -115,20 +101,16 @@ def _paths(cells: Iterable[PlacedCell], size: int) -> str:
         looks["fr-hollow" if state in HOLLOW else "fr-h0" if state in HATCHED else shade(own.cell)].append(own)
         if state in HATCHED:
             hatched.append(own)
-    drawn = "".join(path(kind, [_run(looks[kind], size - 1)]) for kind in sorted(looks))
-    return drawn + path("fr-hatch", [hatch(own.x, own.y, size - 1) for own in hatched])
+    drawn = "".join(svg.path(kind, [_run(looks[kind], size - 1)]) for kind in sorted(looks))
+    return drawn + svg.path("fr-hatch", [hatch(own.x, own.y, size - 1) for own in hatched])
 
 
 def _run(cells: list[PlacedCell], inner: int) -> str:
     """Squares, each drawn from the corner of the one before it."""
-    parts = [_square(cells[0].x, cells[0].y, inner)]
+    parts = [f"M{cells[0].x} {cells[0].y}h{inner}v{inner}h-{inner}z"]
     for before, own in pairwise(cells):
         parts.append(f"m{own.x - before.x} {own.y - before.y}h{inner}v{inner}h-{inner}z")
     return "".join(parts)
-
-
-def _square(x: int, y: int, inner: int) -> str:
-    return f"M{x} {y}h{inner}v{inner}h-{inner}z"
 
 
 def hatch(x: float, y: float, inner: float) -> str:
@@ -170,36 +152,36 @@ def heatmap_svg(chart: HeatMap, layout: Layout = Layout.WIDE) -> str:
     A node's plain cells are one link to its page; a gpu that stands out is a framed mark with the sign of its state.
     """
     if not chart.cells:
-        return empty(chart.title, "No gpu has reported yet.", layout)
-    places = places_of(chart, top_of(chart.title, layout), layout)
+        return svg.empty(chart.title, "No gpu has reported yet.", layout)
+    places = places_of(chart, svg.top_of(chart.title, layout), layout)
     cells = [own for placed in places.nodes for own in cells_of(placed, places.grid)]
     noted = named_cells(cells)
     named = frozenset(id(own.cell) for own in noted)
-    key, bottom = legend(_keys(chart.cells, noted), places.end, layout)
+    key, bottom = svg.legend(_keys(chart.cells, noted), places.end, layout)
     parts = (
         *(_cluster_head(head, cluster) for head, cluster in zip(places.clusters, chart.clusters, strict=True)),
-        *(words(fitted(head.name, head.width), head.x, head.y, "fr-tick") for head in places.racks if head.name),
+        *(svg.words(fitted(head.name, head.width), head.x, head.y, "fr-tick") for head in places.racks if head.name),
         *(node_markup(placed, places.grid, named) for placed in places.nodes),
         *(cell_mark(own, places.grid.cell, layout) for own in noted),
         key,
     )
-    return framed(chart.title, _description(chart), layout, bottom, parts)
+    return svg.framed(chart.title, _description(chart), layout, bottom, parts)
 
 
 def _cluster_head(head: PlacedHead, cluster: HeatCluster) -> str:
     count = len(cluster.cells)
-    return words(fitted(f"{cluster.name}, {counted(count, 'gpu')}", head.width), head.x, head.y, "fr-strong")
+    return svg.words(fitted(f"{cluster.name}, {counted(count, 'gpu')}", head.width), head.x, head.y, "fr-strong")
 
 
-def _keys(cells: Sequence[HeatCell], noted: Sequence[PlacedCell]) -> list[LegendKey]:
-    keys = [LegendKey(_swatch(f"fr-h{number}"), text) for number, text in enumerate(_shade_words())]
+def _keys(cells: Sequence[HeatCell], noted: Sequence[PlacedCell]) -> list[svg.LegendKey]:
+    keys = [svg.LegendKey(_swatch(f"fr-h{number}"), text) for number, text in enumerate(_shade_words())]
     looks = {look.word: look for look in (mark_style(own.cell.gpu.state) for own in noted)}
-    keys += [LegendKey(_framed_sample(look), word) for word, look in sorted(looks.items())]
+    keys += [svg.LegendKey(_framed_sample(look), word) for word, look in sorted(looks.items())]
     states = {cell.gpu.state for cell in cells}
     if states & HATCHED:
-        keys.append(LegendKey(_hatched_sample, " or ".join(sorted(str(state) for state in states & HATCHED))))
+        keys.append(svg.LegendKey(_hatched_sample, " or ".join(sorted(str(state) for state in states & HATCHED))))
     if states & HOLLOW:
-        keys.append(LegendKey(_swatch("fr-hollow"), " or ".join(sorted(str(state) for state in states & HOLLOW))))
+        keys.append(svg.LegendKey(_swatch("fr-hollow"), " or ".join(sorted(str(state) for state in states & HOLLOW))))
     return keys
 
 
@@ -209,15 +191,15 @@ def _shade_words() -> list[str]:
     return [f"less than {percents[0]} % below the median", *between, f"{percents[-1]} % or more"]
 
 
-def _swatch(kind: str) -> Sample:
-    return lambda x, y: path(kind, [f"M{c(x - 6)} {c(y - 6)}h12v12h-12z"])
+def _swatch(kind: str) -> svg.Sample:
+    return lambda x, y: svg.path(kind, [f"M{c(x - 6)} {c(y - 6)}h12v12h-12z"])
 
 
 def _hatched_sample(x: float, y: float) -> str:
-    return _swatch("fr-h0")(x, y) + path("fr-hatch", [hatch(x - 6, y - 6, 12)])
+    return _swatch("fr-h0")(x, y) + svg.path("fr-hatch", [hatch(x - 6, y - 6, 12)])
 
 
-def _framed_sample(look: MarkStyle) -> Sample:
+def _framed_sample(look: MarkStyle) -> svg.Sample:
     kind = "fr-sign" if look.kind == "fr-accused" else "fr-sign-open"
     return lambda x, y: _swatch("fr-framed fr-blank")(x, y) + look.draw(kind, x, y, 4)
 

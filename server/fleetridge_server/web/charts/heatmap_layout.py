@@ -1,7 +1,5 @@
 """Where clusters, racks and nodes lie on the map."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

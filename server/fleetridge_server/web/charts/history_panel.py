@@ -1,7 +1,5 @@
 """One roof of one gpu over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +9,7 @@ from statistics import median
 from fleetridge.quantities import quantity, significant
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.web.charts.axes import LINE, Axis, fitted, roomy, squeezed, width_of, written
-from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, words
+from fleetridge_server.web.charts.svg import Layout, element, escaped, path, rectangle, titled, words
 from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import circle, focusable, triangle_down
 
@@ -189,10 +187,10 @@ def _scale(panel: HistoryPanel, top: float, bottom: float) -> Axis:
 def _ticks(scale: Axis, times: Times) -> str:
     ticks = scale.ticks(_TICKS)
     lines = [f"M{c(times.axis.start)} {c(scale.at(tick))}H{c(times.axis.end)}" for tick in ticks]
-    told = (
+    labels = (
         words(written(tick, scale.high), times.axis.start - 6, scale.at(tick) + 4, "fr-tick", "end") for tick in ticks
     )
-    return path("fr-grid", lines) + "".join(told)
+    return path("fr-grid", lines) + "".join(labels)
 
 
 def _band(panel: HistoryPanel, scale: Axis, times: Times) -> str:
@@ -201,10 +199,9 @@ def _band(panel: HistoryPanel, scale: Axis, times: Times) -> str:
         return ""
     left, width = times.axis.start, times.axis.end - times.axis.start
     upper, lower = scale.at(band.high), scale.at(band.low)
-    said = element("title", {}, escaped(f"peers now: {quantity(band.median, panel.unit)}"))
     area = rectangle("fr-peers", left, upper, width, max(lower - upper, 1))
     middle = path("fr-peers-median", [f"M{c(left)} {c(scale.at(band.median))}h{c(width)}"])
-    return element("g", {}, said, area, middle)
+    return titled(f"peers now: {quantity(band.median, panel.unit)}", area, middle)
 
 
 def _trace(points: Sequence[HistoryPoint], scale: Axis, times: Times) -> list[str]:
@@ -225,4 +222,4 @@ def _point(point: HistoryPoint, panel: HistoryPanel, y: float, times: Times, lay
     if point.accused:
         return focusable(says, triangle_down("fr-accused", x, y, _RADIUS * 1.4), (x, y), layout, stops=False)
     kind = "fr-unsure" if point.note else "fr-peer"
-    return element("g", {}, element("title", {}, escaped(says)), circle(kind, x, y, _RADIUS))
+    return titled(says, circle(kind, x, y, _RADIUS))

@@ -1,11 +1,10 @@
 """The roofline of a device: median roofs over those of every gpu, published peaks, and what workloads reach."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fleetridge.quantities import quantity, signed_percent, significant
 from fleetridge_server.web.charts import roofline_curves as curves
+from fleetridge_server.web.charts import svg
 from fleetridge_server.web.charts.axes import LINE, fitted, pushed_apart, rows_without_overlap, squeezed, width_of
 from fleetridge_server.web.charts.roofline_curves import (
     FleetRoof,
@@ -16,18 +15,8 @@ from fleetridge_server.web.charts.roofline_curves import (
     WorkloadMark,
     plane_of,
 )
-from fleetridge_server.web.charts.svg import (
-    Layout,
-    coordinate,
-    element,
-    empty,
-    escaped,
-    framed,
-    group,
-    path,
-    top_of,
-    words,
-)
+from fleetridge_server.web.charts.svg import Layout
+from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import Spot, circle, cross, diamond, mark, mark_style
 
 _NARROWEST_LIST, _WIDEST_LIST = 200.0, 430.0
@@ -61,9 +50,9 @@ def roofline_svg(chart: RooflineChart, layout: Layout = Layout.WIDE) -> str:
     `charts.roofline_curves.MOST_LINES` gpus their quantiles are bands. A list names every roof with its figures.
     """
     if not chart.roofs:
-        return empty(chart.title, "No roofs were measured yet.", layout)
+        return svg.empty(chart.title, "No roofs were measured yet.", layout)
     rows_of = _list_width(chart) if layout is Layout.WIDE else 0.0
-    top = top_of(chart.title, layout) + LINE
+    top = svg.top_of(chart.title, layout) + LINE
     lane_top = top + _PLOT_HEIGHT[layout]
     plane = plane_of(chart, _LEFT[layout], layout.units - rows_of - 10, top, lane_top)
     lane, axis_y = _workloads(chart, plane, lane_top)
@@ -81,7 +70,7 @@ def roofline_svg(chart: RooflineChart, layout: Layout = Layout.WIDE) -> str:
         _ridges(chart, plane),
         listed,
     )
-    return framed(chart.title, _description(chart), layout, max(bottom, axis_y + 2.1 * LINE), parts)
+    return svg.framed(chart.title, _description(chart), layout, max(bottom, axis_y + 2.1 * LINE), parts)
 
 
 def _list_width(chart: RooflineChart) -> float:
@@ -148,43 +137,40 @@ def _listed(rows: list[_ListRow], plane: Plane, layout: Layout, below: float) ->
         )
     places = pushed_apart([row.y for row in rows], LINE, plane.top, plane.bottom - 4)
     x = plane.right + _LEADER
-    leaders = [
-        f"M{coordinate(plane.right)} {coordinate(row.y)}L{coordinate(x)} {coordinate(y)}"
-        for row, y in zip(rows, places, strict=True)
-    ]
+    leaders = [f"M{c(plane.right)} {c(row.y)}L{c(x)} {c(y)}" for row, y in zip(rows, places, strict=True)]
     lines = (_line(row, x + 3, y, layout) for row, y in zip(rows, places, strict=True))
-    return path("fr-leader", leaders) + "".join(lines), places[-1] + LINE
+    return svg.path("fr-leader", leaders) + "".join(lines), places[-1] + LINE
 
 
 def _line(row: _ListRow, x: float, y: float, layout: Layout) -> str:
     """A sample of the line and its words, cut where the chart ends."""
-    sample = group(row.hue, path(row.sample, [f"M{coordinate(x)} {coordinate(y)}h{coordinate(_SAMPLE - 4)}"]))
+    sample = svg.group(row.hue, svg.path(row.sample, [f"M{c(x)} {c(y)}h{c(_SAMPLE - 4)}"]))
     start = x + _SAMPLE + 2
     name = squeezed(row.name, layout.units - start - width_of(row.says) - 10)
-    told = element(
+    label = svg.element(
         "text",
         {"x": start, "y": y + 4},
-        element("tspan", {"class": "fr-strong"}, escaped(name)),
-        escaped(f" {row.says}"),
+        svg.element("tspan", {"class": "fr-strong"}, svg.escaped(name)),
+        svg.escaped(f" {row.says}"),
     )
     if row.gpu is None:
-        return sample + told
+        return sample + label
     glyph = mark_style(row.gpu.gpu.state).drawn(x + (_SAMPLE - 4) / 2, y, 4)
-    return mark(row.gpu.gpu, f"{row.roof} {row.says}".strip(), sample + glyph + told, Spot(x, y, layout.units))
+    return mark(row.gpu.gpu, f"{row.roof} {row.says}".strip(), sample + glyph + label, Spot(x, y, layout.units))
 
 
 def _grid(plane: Plane, axis_y: float, layout: Layout) -> str:
     apart = _TICKS_APART[layout]
     xs, ys = plane.x.ticks(apart), plane.y.ticks(apart * 0.7)
-    lines = [f"M{coordinate(plane.x.at(x))} {coordinate(plane.top)}V{coordinate(axis_y)}" for x in xs]
-    lines += [f"M{coordinate(plane.left)} {coordinate(plane.y.at(y))}H{coordinate(plane.right)}" for y in ys]
+    lines = [f"M{c(plane.x.at(x))} {c(plane.top)}V{c(axis_y)}" for x in xs]
+    lines += [f"M{c(plane.left)} {c(plane.y.at(y))}H{c(plane.right)}" for y in ys]
     return (
-        path("fr-grid", lines)
-        + path("fr-axis", [f"M{coordinate(plane.left)} {coordinate(axis_y)}H{coordinate(plane.right)}"])
-        + "".join(words(f"{x:g}", plane.x.at(x), axis_y + 15, "fr-tick", "middle") for x in xs)
-        + "".join(words(f"{y:g}", plane.left - 5, plane.y.at(y) + 4, "fr-tick", "end") for y in ys)
-        + words("TFLOP/s", 8, plane.top - 6, "fr-tick")
-        + words("intensity, FLOP/byte", plane.right, axis_y + 31, "fr-tick", "end")
+        svg.path("fr-grid", lines)
+        + svg.path("fr-axis", [f"M{c(plane.left)} {c(axis_y)}H{c(plane.right)}"])
+        + "".join(svg.words(f"{x:g}", plane.x.at(x), axis_y + 15, "fr-tick", "middle") for x in xs)
+        + "".join(svg.words(f"{y:g}", plane.left - 5, plane.y.at(y) + 4, "fr-tick", "end") for y in ys)
+        + svg.words("TFLOP/s", 8, plane.top - 6, "fr-tick")
+        + svg.words("intensity, FLOP/byte", plane.right, axis_y + 31, "fr-tick", "end")
     )
 
 
@@ -210,15 +196,14 @@ def _workloads(chart: RooflineChart, plane: Plane, lane_top: float) -> tuple[str
     rows = [row or 0 for row in rows_without_overlap(spans, max(1, len(ordered)))]
     axis_y = lane_top + (LINE * (max(rows, default=-1) + 1) + 4 if ordered else 0)
     verticals = [
-        f"M{coordinate(x)} {coordinate(plane.y.at(own.attainable_tflops))}V{coordinate(axis_y)}"
-        for x, own in zip(xs, ordered, strict=True)
+        f"M{c(x)} {c(plane.y.at(own.attainable_tflops))}V{c(axis_y)}" for x, own in zip(xs, ordered, strict=True)
     ]
     dots = [circle("fr-reach", x, plane.y.at(own.attainable_tflops), 4.5) for x, own in zip(xs, ordered, strict=True)]
-    told = [
-        words(text, start, lane_top + LINE * (row + 0.8), "fr-halo")
+    labels = [
+        svg.words(text, start, lane_top + LINE * (row + 0.8), "fr-halo")
         for text, start, row in zip(texts, starts, rows, strict=True)
     ]
-    return path("fr-workload", verticals) + "".join(dots) + "".join(told), axis_y
+    return svg.path("fr-workload", verticals) + "".join(dots) + "".join(labels), axis_y
 
 
 def _reach_words(own: WorkloadMark, room: float) -> str:
@@ -239,11 +224,11 @@ def _ridges(chart: RooflineChart, plane: Plane) -> str:
     ys = [plane.y.at(roof.pi_tflops) for roof, _ in known]
     places = pushed_apart(ys, LINE - 3, plane.top + 4, plane.bottom)
     marks = [
-        group(curves.hue(chart, roof.dtype), diamond("fr-ridge", plane.x.at(ridge), y, 5))
+        svg.group(curves.hue(chart, roof.dtype), diamond("fr-ridge", plane.x.at(ridge), y, 5))
         for (roof, ridge), y in zip(known, ys, strict=True)
     ]
-    told = [
-        words(
+    labels = [
+        svg.words(
             f"I* {significant(ridge)}",
             plane.x.at(ridge) - 10 - (place - y if place > y else 0),
             place + 1,
@@ -253,19 +238,13 @@ def _ridges(chart: RooflineChart, plane: Plane) -> str:
         for (_, ridge), y, place in zip(known, ys, places, strict=True)
         if abs(place - y) <= _FARTHEST
     ]
-    return "".join(marks) + "".join(told)
+    return "".join(marks) + "".join(labels)
 
 
 def _points(chart: RooflineChart, plane: Plane) -> str:
     return "".join(
-        element(
-            "g",
-            {},
-            element(
-                "title",
-                {},
-                escaped(f"{own.label}: {quantity(own.tflops, 'TFLOP/s')} at {quantity(own.intensity, 'FLOP/byte')}"),
-            ),
+        svg.titled(
+            f"{own.label}: {quantity(own.tflops, 'TFLOP/s')} at {quantity(own.intensity, 'FLOP/byte')}",
             cross("fr-point", plane.x.at(own.intensity), plane.y.at(own.tflops), 3),
         )
         for own in chart.points

@@ -1,7 +1,5 @@
 """The plane of a roofline, and the roofs on it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +8,8 @@ from fleetridge.roofline import Bound, attainable_tflops, ridge_flop_per_byte
 from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.web.charts.axes import LINE, LogAxis
-from fleetridge_server.web.charts.svg import coordinate, element, group, path, words
+from fleetridge_server.web.charts.svg import coordinate as c
+from fleetridge_server.web.charts.svg import element, group, path, words
 from fleetridge_server.web.charts.symbols import DrawnGpu, is_noted
 
 
@@ -147,12 +146,12 @@ class Plane:
     def flat(self, pi_tflops: float, beta_gbps: float | None) -> str:
         """Commands of a compute roof, from its ridge to the right."""
         x, y = self.ridge(pi_tflops, beta_gbps)
-        return f"M{coordinate(x)} {coordinate(y)}H{coordinate(self.right)}"
+        return f"M{c(x)} {c(y)}H{c(self.right)}"
 
     def slope(self, pi_tflops: float, beta_gbps: float) -> str:
         """Commands of a memory roof, up to its ridge with a compute roof."""
         (x, y), (ridge_x, ridge_y) = self.foot(beta_gbps), self.ridge(pi_tflops, beta_gbps)
-        return f"M{coordinate(x)} {coordinate(y)}L{coordinate(ridge_x)} {coordinate(ridge_y)}"
+        return f"M{c(x)} {c(y)}L{c(ridge_x)} {c(ridge_y)}"
 
 
 def plane_of(chart: RooflineChart, left: float, right: float, top: float, bottom: float) -> Plane:
@@ -223,9 +222,7 @@ def along_slope(said: Sequence[str], x: float, y: float, rise: float) -> str:
         words(line, 12 + height * rise, -height, "fr-halo fr-aside")
         for height, line in zip(heights, reversed(said), strict=True)
     )
-    return element(
-        "g", {"transform": f"translate({coordinate(x)} {coordinate(y)}) rotate({coordinate(-degrees)})"}, *lines
-    )
+    return element("g", {"transform": f"translate({c(x)} {c(y)}) rotate({c(-degrees)})"}, *lines)
 
 
 def peers(chart: RooflineChart, plane: Plane) -> str:
@@ -322,7 +319,7 @@ def _lines(roof: FleetRoof, plane: Plane) -> str:
 def _whole(own: GpuRoof, plane: Plane) -> str:
     if own.beta_gbps is None:
         return plane.flat(own.pi_tflops, None)
-    return f"{plane.slope(own.pi_tflops, own.beta_gbps)}H{coordinate(plane.right)}"
+    return f"{plane.slope(own.pi_tflops, own.beta_gbps)}H{c(plane.right)}"
 
 
 def _bands(pi: Distribution, beta: Distribution | None, plane: Plane) -> str:
@@ -333,7 +330,7 @@ def _bands(pi: Distribution, beta: Distribution | None, plane: Plane) -> str:
 
 def _band(upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]]) -> str:
     points = (*upper, *reversed(lower))
-    return path("fr-band", [f"M{'L'.join(f'{coordinate(x)} {coordinate(y)}' for x, y in points)}z"])
+    return path("fr-band", [f"M{'L'.join(f'{c(x)} {c(y)}' for x, y in points)}z"])
 
 
 def _corner(pi: Distribution, beta: Distribution | None, figure: str, plane: Plane) -> list[tuple[float, float]]:

@@ -1,14 +1,13 @@
 """Deviation strips: every gpu of a device by its distance from the median, on a linear axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetridge.quantities import deviation, quantity, signed_percent
 from fleetridge_server.engine.wording import counted
-from fleetridge_server.web.charts.axes import LINE, Axis, fitted, squeezed, width_of
+from fleetridge_server.web.charts import svg
+from fleetridge_server.web.charts.axes import LINE, Axis, fitted, percent_tick, squeezed, width_of
 from fleetridge_server.web.charts.strip_marks import (
     Lane,
     Strip,
@@ -19,21 +18,8 @@ from fleetridge_server.web.charts.strip_marks import (
     named,
     standing_out,
 )
-from fleetridge_server.web.charts.svg import (
-    Layout,
-    LegendKey,
-    Sample,
-    coordinate,
-    element,
-    empty,
-    escaped,
-    framed,
-    legend,
-    path,
-    rectangle,
-    top_of,
-    words,
-)
+from fleetridge_server.web.charts.svg import Layout
+from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import MarkStyle, circle, is_noted
 
 # Identical gpus of real fleets differ by 8 % on average, up to 22 %, and outliers run at two thirds of the median
@@ -70,15 +56,15 @@ def strip_svg(chart: StripChart, layout: Layout = Layout.WIDE) -> str:
     """
     strips = [strip for strip in chart.strips if strip.count]
     if not strips:
-        return empty(chart.title, "No gpu was measured yet.", layout)
+        return svg.empty(chart.title, "No gpu was measured yet.", layout)
     axis = _axis(strips, layout)
     drawn: list[_DrawnStrip] = []
     for strip in strips:
-        drawn.append(_strip(strip, axis, drawn[-1].end if drawn else top_of(chart.title, layout), layout))
+        drawn.append(_strip(strip, axis, drawn[-1].end if drawn else svg.top_of(chart.title, layout), layout))
     end = drawn[-1].end
-    key, bottom = legend(_keys(strips), end + 2.2 * LINE, layout)
+    key, bottom = svg.legend(_keys(strips), end + 2.2 * LINE, layout)
     parts = [_grid(axis, drawn, end, layout), *(own.head for own in drawn), *(own.marks for own in drawn), key]
-    return framed(chart.title, " ".join(_sentence(strip) for strip in strips), layout, bottom, parts)
+    return svg.framed(chart.title, " ".join(_sentence(strip) for strip in strips), layout, bottom, parts)
 
 
 def _axis(strips: Sequence[Strip], layout: Layout) -> Axis:
@@ -100,9 +86,9 @@ def _strip(strip: Strip, axis: Axis, top: float, layout: Layout) -> _DrawnStrip:
 
 def _head(line: tuple[str, str], y: float) -> str:
     strong, aside = line
-    spans = [element("tspan", {"class": "fr-strong"}, escaped(strong))] if strong else []
-    spans.append(element("tspan", {"class": "fr-aside"}, escaped(f"  {aside}" if strong else aside)))
-    return element("text", {"x": 8, "y": y}, *spans)
+    spans = [svg.element("tspan", {"class": "fr-strong"}, svg.escaped(strong))] if strong else []
+    spans.append(svg.element("tspan", {"class": "fr-aside"}, svg.escaped(f"  {aside}" if strong else aside)))
+    return svg.element("text", {"x": 8, "y": y}, *spans)
 
 
 def _head_lines(strip: Strip, layout: Layout) -> list[tuple[str, str]]:
@@ -136,15 +122,13 @@ def _figures(strip: Strip) -> list[str]:
 
 def _marks_of_limits(strip: Strip, lane: Lane) -> str:
     """Median, limit with what lies beyond it, and published figure."""
-    axis, vertical = lane.axis, f"V{coordinate(lane.bottom)}"
+    axis, vertical = lane.axis, f"V{c(lane.bottom)}"
     parts = []
     if strip.limit is not None:
         x = axis.at(-strip.limit)
-        beyond = rectangle("fr-beyond", axis.start - 8, lane.top, x - axis.start + 8, lane.bottom - lane.top)
-        parts += [beyond, path("fr-limit", [f"M{coordinate(x)} {coordinate(lane.top)}{vertical}"])]
-    parts.append(
-        path("fr-median", [f"M{coordinate(axis.at(0))} {coordinate(lane.top - 4)}V{coordinate(lane.bottom + 4)}"])
-    )
+        beyond = svg.rectangle("fr-beyond", axis.start - 8, lane.top, x - axis.start + 8, lane.bottom - lane.top)
+        parts += [beyond, svg.path("fr-limit", [f"M{c(x)} {c(lane.top)}{vertical}"])]
+    parts.append(svg.path("fr-median", [f"M{c(axis.at(0))} {c(lane.top - 4)}V{c(lane.bottom + 4)}"]))
     if strip.published is not None:
         parts.append(_published(deviation(strip.published, strip.median), lane))
     return "".join(parts)
@@ -154,58 +138,43 @@ def _published(above: float, lane: Lane) -> str:
     """A tick where it lies on the axis, else an arrow at the edge behind which it lies."""
     axis, middle = lane.axis, (lane.top + lane.bottom) / 2
     if axis.low <= above <= axis.high:
-        return path("fr-published", [f"M{coordinate(axis.at(above))} {coordinate(lane.top)}V{coordinate(lane.bottom)}"])
+        return svg.path("fr-published", [f"M{c(axis.at(above))} {c(lane.top)}V{c(lane.bottom)}"])
     sign, edge = (1, axis.end) if above > axis.high else (-1, axis.start)
-    return path(
+    return svg.path(
         "fr-arrow",
-        [f"M{coordinate(edge + sign * 6)} {coordinate(middle - 5)}l{coordinate(sign * 8)} 5l{coordinate(-sign * 8)} 5"],
+        [f"M{c(edge + sign * 6)} {c(middle - 5)}l{c(sign * 8)} 5l{c(-sign * 8)} 5"],
     )
 
 
 def _grid(axis: Axis, drawn: Sequence[_DrawnStrip], end: float, layout: Layout) -> str:
     ticks = axis.ticks(_MOST_TICKS[layout])
-    lines = [
-        f"M{coordinate(axis.at(tick))} {coordinate(own.top)}V{coordinate(own.bottom)}"
-        for own in drawn
-        for tick in ticks
+    lines = [f"M{c(axis.at(tick))} {c(own.top)}V{c(own.bottom)}" for own in drawn for tick in ticks]
+    base = [f"M{c(axis.start - 8)} {c(own.bottom)}H{c(axis.end + 8)}" for own in drawn]
+    labels = [
+        svg.words(percent_tick(tick, _TICK / 100), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks
     ]
-    base = [f"M{coordinate(axis.start - 8)} {coordinate(own.bottom)}H{coordinate(axis.end + 8)}" for own in drawn]
-    told = [words(_tick(tick), axis.at(tick), end + 12, "fr-tick", "middle") for tick in ticks]
-    name = words("deviation from the median", axis.start - 14, end + 28, "fr-tick")
-    return path("fr-grid", lines) + path("fr-axis", base) + "".join(told) + name
+    name = svg.words("deviation from the median", axis.start - 14, end + 28, "fr-tick")
+    return svg.path("fr-grid", lines) + svg.path("fr-axis", base) + "".join(labels) + name
 
 
-def _tick(share: float) -> str:
-    return f"{100 * share:+.3g} %".replace("-", "−") if abs(share) > _TICK / 100 else "0"
-
-
-def _keys(strips: Sequence[Strip]) -> list[LegendKey]:
+def _keys(strips: Sequence[Strip]) -> list[svg.LegendKey]:
     drawn = ((own, strip) for strip in strips for own in (standing_out(strip) if is_crowd(strip) else strip.gpus))
     looks = {look.word: look for look in (look_on(*found) for found in drawn)}
-    keys = [LegendKey(_dot_sample(look), word) for word, look in sorted(looks.items())]
+    keys = [svg.LegendKey(_dot_sample(look), word) for word, look in sorted(looks.items())]
     if any(own.gpu.highlighted for strip in strips for own in strip.gpus):
-        keys.append(LegendKey(lambda x, y: circle("fr-own", x, y, 6), "this gpu"))
+        keys.append(svg.LegendKey(lambda x, y: circle("fr-own", x, y, 6), "this gpu"))
     if any(is_crowd(strip) for strip in strips):
-        keys.append(
-            LegendKey(
-                lambda x, y: path("fr-bar", [f"M{coordinate(x - 4)} {coordinate(y + 5)}v-10h8v10z"]),
-                "gpus in a bar, by number",
-            )
-        )
-    keys.append(LegendKey(_sample("fr-median"), "median"))
+        keys.append(svg.LegendKey(svg.bar, "gpus in a bar, by number"))
+    keys.append(svg.LegendKey(svg.upright("fr-median"), "median"))
     if any(strip.limit is not None for strip in strips):
-        keys.append(LegendKey(_sample("fr-limit"), "limit"))
+        keys.append(svg.LegendKey(svg.upright("fr-limit"), "limit"))
     if any(strip.published is not None for strip in strips):
-        keys.append(LegendKey(_sample("fr-published"), "published (▸ off the axis)"))
+        keys.append(svg.LegendKey(svg.upright("fr-published"), "published (▸ off the axis)"))
     return keys
 
 
-def _dot_sample(look: MarkStyle) -> Sample:
+def _dot_sample(look: MarkStyle) -> svg.Sample:
     return lambda x, y: look.drawn(x, y, 4)
-
-
-def _sample(kind: str) -> Sample:
-    return lambda x, y: path(kind, [f"M{coordinate(x)} {coordinate(y - 7)}v14"])
 
 
 def _sentence(strip: Strip) -> str:

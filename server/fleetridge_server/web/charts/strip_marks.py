@@ -1,7 +1,5 @@
 """What a strip shows: one gpu a mark, or a crowd."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +8,8 @@ from fleetridge.quantities import quantity, signed_percent
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.web.charts.axes import LINE, Axis, Callout, callouts, squeezed, width_of
 from fleetridge_server.web.charts.distribution import LEAST_COUNT, Spread
-from fleetridge_server.web.charts.svg import Layout, coordinate, element, escaped, path, words
+from fleetridge_server.web.charts.svg import Layout, path, titled, words
+from fleetridge_server.web.charts.svg import coordinate as c
 from fleetridge_server.web.charts.symbols import PEER, DrawnGpu, MarkStyle, Spot, circle, is_noted, mark, mark_style
 
 
@@ -159,7 +158,7 @@ def _is_apart(own: GpuDeviation, lane: Lane) -> bool:
 
 def _name(text: str, x: float, place: Callout, lane: Lane) -> str:
     y = lane.bottom + LINE * (place.row + 0.85)
-    leader = path("fr-leader", [f"M{coordinate(x)} {coordinate(lane.middle + 8)}V{coordinate(y - 10)}"])
+    leader = path("fr-leader", [f"M{c(x)} {c(lane.middle + 8)}V{c(y - 10)}"])
     return leader + words(text, place.start, y, "fr-halo")
 
 
@@ -208,7 +207,7 @@ def _spread_bins(spread: Spread, lane: Lane) -> Mapping[int, float]:
 def _whisker(spread: Spread, lane: Lane) -> str:
     """A line from the lowest to the highest gpu; bars are for those between."""
     start, end = lane.axis.at(spread.bottom), lane.axis.at(spread.top)
-    return path("fr-whisker", [f"M{coordinate(start)} {coordinate(lane.bottom - 1)}H{coordinate(end)}"])
+    return path("fr-whisker", [f"M{c(start)} {c(lane.bottom - 1)}H{c(end)}"])
 
 
 def _bars(bins: Mapping[int, float], lane: Lane) -> str:
@@ -224,11 +223,11 @@ def _bar(number: int, gpus: float, most: float, lane: Lane) -> str:
     count = round(gpus)
     says = f"{counted(count, 'gpu')} from {signed_percent(low)} to {signed_percent(high)}"
     bar = [
-        f"M{coordinate(x)} {coordinate(lane.bottom)}",
-        f"v{coordinate(-height)}h{coordinate(_BIN - 0.6)}",
-        f"v{coordinate(height)}z",
+        f"M{c(x)} {c(lane.bottom)}",
+        f"v{c(-height)}h{c(_BIN - 0.6)}",
+        f"v{c(height)}z",
     ]
-    return element("g", {}, element("title", {}, escaped(says)), path("fr-bar", bar))
+    return titled(says, path("fr-bar", bar))
 
 
 def _deviation_at(x: float, axis: Axis) -> float:

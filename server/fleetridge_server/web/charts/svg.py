@@ -1,7 +1,5 @@
 """SVG text: elements, layouts, the frame and the legend of a chart, its style."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math
@@ -52,12 +50,8 @@ def coordinate(value: float) -> str:
 
 
 def element(name: str, attributes: Attributes, *children: str) -> str:
-    """
-    An element; children are markup already. Attributes that are None are left out.
-
-    An underscore in the name of an attribute stands for a hyphen, and a trailing one is dropped (`class_`).
-    """
-    opened = "".join(f' {_attribute(key)}="{_value(value)}"' for key, value in attributes.items() if value is not None)
+    """An element; children are markup already. Attributes that are None are left out."""
+    opened = "".join(f' {key}="{_value(value)}"' for key, value in attributes.items() if value is not None)
     inner = "".join(children)
     return f"<{name}{opened}>{inner}</{name}>" if inner else f"<{name}{opened}/>"
 
@@ -84,8 +78,9 @@ def group(kind: str, *children: str) -> str:
     return element("g", {"class": kind}, inner) if inner else ""
 
 
-def _attribute(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")
+def titled(says: str, *shapes: str) -> str:
+    """Shapes that say something when they are pointed at, and in no other way."""
+    return element("g", {}, element("title", {}, escaped(says)), *shapes)
 
 
 def _value(value: str | float | None) -> str:
@@ -186,6 +181,17 @@ def _lines(title: str, layout: Layout) -> list[str]:
 
 # Makes the sample around a place.
 Sample = Callable[[float, float], str]
+
+
+def upright(kind: str) -> Sample:
+    """Sample of a vertical line of a class."""
+    return lambda x, y: path(kind, [f"M{coordinate(x)} {coordinate(y - 7)}v14"])
+
+
+def bar(x: float, y: float) -> str:
+    """Sample of a bar that counts gpus."""
+    return path("fr-bar", [f"M{coordinate(x - 4)} {coordinate(y + 5)}v-10h8v10z"])
+
 
 SWATCH = 22.0
 _BETWEEN = 16.0

@@ -1,7 +1,5 @@
 """Marks of gpus: shapes by state, with what they say when they are pointed at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -91,6 +91,17 @@ def test_an_end_at_the_last_moment_that_there_is_can_be_drawn(layout: Layout) ->
     assert len(all_of(svg, "circle", "fr-peer")) >= 3
 
 
+@pytest.mark.parametrize("hours", [0, 1, 11])
+def test_runs_in_the_last_hours_that_there_are_can_be_drawn(hours: int) -> None:
+    """An axis is at least half a day long, and does not reach beyond the calendar."""
+    last = datetime.max.replace(tzinfo=timezone.utc) - timedelta(hours=hours)
+    chart = history_chart(0)
+    points = tuple(replace(chart.panels[0].points[0], at=at) for at in (last, last - timedelta(minutes=1)))
+    svg = history_svg(replace(chart, panels=(replace(chart.panels[0], points=points),)))
+
+    assert len([title for title in titles(svg) if "UTC: " in title]) == len(points)
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 4000), st.floats(1e-3, 1e6)), min_size=1, max_size=20),
     st.none() | st.floats(1e-3, 1e6),

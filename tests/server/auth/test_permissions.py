@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from starlette.routing import BaseRoute
 
 from fleetridge_server.app import create_app
-from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, is_open
+from fleetridge_server.auth.permissions import SCOPE_OF_ROUTE, SCOPES, Caller, Scope, allowed, is_open
 from fleetridge_server.settings import Settings
 
 
@@ -19,7 +20,7 @@ def routes_of(router: Any) -> Iterator[tuple[str, str]]:
         else:
             assert isinstance(route, BaseRoute)
             methods = getattr(route, "methods", None)
-            assert methods, f"{route} is no route with methods: it has no scope, and the guard lets every token pass"
+            assert methods, f"{route} is no route with methods: it has no scope, and every token passes"
             yield from ((method, getattr(route, "path", "")) for method in methods if method != "HEAD")
 
 
@@ -32,7 +33,7 @@ def test_every_route_has_a_scope_and_every_scope_a_route() -> None:
 
 
 def test_nothing_but_health_and_what_signing_in_takes_is_open() -> None:
-    """A route that is open in the table is so at the door, and no other."""
+    """A route that is open in the table is open to authentication, and no other."""
     opened = {route for route, scope in SCOPE_OF_ROUTE.items() if scope is None}
     health = {("GET", "/livez"), ("GET", "/readyz")}
     signing_in = {("GET", "/ui/sign-in"), ("POST", "/ui/sign-in"), ("GET", "/ui/static/{name}")}
@@ -49,3 +50,39 @@ def test_what_changes_the_fleet_s_state_needs_more_than_reading() -> None:
     }
 
     assert set(changing.values()) == {"ingest", "operate"}
+
+
+@pytest.mark.parametrize(
+    ("granted", "expected"),
+    [
+        ([], set()),
+        (["ingest"], {"ingest"}),
+        (["read"], {"read"}),
+        (["operate"], {"operate", "read"}),
+        (["ingest", "read"], {"ingest", "read"}),
+        (["admin"], set(SCOPES)),
+    ],
+)
+def test_scopes_include_others(granted: list[Scope], expected: set[Scope]) -> None:
+    assert allowed(granted) == expected
+
+
+@pytest.mark.parametrize(
+    ("bound", "place", "may"),
+    [
+        ((None, None), ("east", "n1"), True),
+        ((None, None), (None, None), True),
+        (("east", None), ("east", "n1"), True),
+        (("east", None), ("east", None), True),
+        (("east", None), ("west", "n1"), False),
+        (("east", None), (None, None), False),
+        (("east", "n1"), ("east", "n1"), True),
+        (("east", "n1"), ("east", "n2"), False),
+        (("east", "n1"), ("east", None), False),
+        (("east", "n1"), ("west", "n1"), False),
+    ],
+)
+def test_a_caller_writes_about_its_own_place(
+    bound: tuple[str | None, str | None], place: tuple[str | None, str | None], may: bool
+) -> None:
+    assert Caller(1, frozenset(), *bound).may_write_about(*place) is may

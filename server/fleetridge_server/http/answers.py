@@ -1,14 +1,12 @@
-"""What every answer has, what is noted of every request, and every error as an answer of one shape."""
-
-from __future__ import annotations
+"""What every answer has, its form by what a request accepts, what is noted of every request, errors as answers."""
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, final
+from typing import Any, TypeVar, final
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -19,14 +17,16 @@ from fleetridge_server.db.troubles import DATABASE_TROUBLES
 from fleetridge_server.problems import (
     MAX_ERRORS,
     MEDIA_TYPE,
-    FieldError,
+    Problem,
     ProblemError,
+    field_errors,
+    invalid_request,
     of_database,
-    problem_of,
     unexpected,
 )
 from fleetridge_server.telemetry.logs import HEADER, current_request_id, enter_request
 from fleetridge_server.telemetry.metrics import OwnMetrics, RequestStats, begin_request_stats
+from fleetridge_server.verdicts.roof_shapes import Answer
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 408: "body_timeout", 413: "body_too_large"}
 _TITLES = {404: "There is nothing at this address", 405: "This address does not take that method"}
@@ -52,7 +52,7 @@ def common_headers() -> Iterator[tuple[bytes, bytes]]:
 
 @final
 class AnswerHeaders:
-    """Middleware that adds them."""
+    """Middleware that adds the common headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,6 +65,7 @@ class AnswerHeaders:
         enter_request(scope["headers"])
 
         async def send_with_headers(message: Message) -> None:
+            """Pass a message on; its start with the common headers that it does not set itself."""
             if message["type"] == "http.response.start":
                 own = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in own}
@@ -140,9 +141,9 @@ class RequestWatch:
             try:
                 await self._app(scope, receive, send_watched)
             finally:
-                self._tell(scope, status, time.perf_counter() - began_s, stats)
+                self._log_and_count(scope, status, time.perf_counter() - began_s, stats)
 
-    def _tell(self, scope: Scope, status: int, duration_s: float, stats: RequestStats) -> None:
+    def _log_and_count(self, scope: Scope, status: int, duration_s: float, stats: RequestStats) -> None:
         route = getattr(scope.get("route"), "path", "")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.note_request(method=method, route=route, status=status, duration_s=duration_s, stats=stats)
@@ -156,13 +157,9 @@ class RequestWatch:
             route or "(no route)",
             status,
             1000 * duration_s,
-            _told_outcomes(stats),
+            "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items())),
             extra={"fields": _fields(scope, method, route, status, duration_s, stats)},
         )
-
-
-def _told_outcomes(stats: RequestStats) -> str:
-    return "".join(f", {count} {outcome}" for outcome, count in sorted(stats.outcomes.items()))
 
 
 def _fields(
@@ -204,10 +201,7 @@ async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 # what it is registered for
-    told = error.errors()[:MAX_ERRORS]
-    faults = [FieldError(field=".".join(map(str, fault["loc"])), problem=problem_of(fault)) for fault in told]
-    detail = "; ".join(f"{fault.field}: {fault.problem}" for fault in faults)
-    return answer_to(ProblemError(422, "invalid_request", "The request is not as documented", detail, errors=faults))
+    return answer_to(invalid_request(field_errors(error.errors()[:MAX_ERRORS])))
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -246,3 +240,73 @@ async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
     problem = unexpected()
     problem.headers.update(headers)
     return answer_to(problem)
+
+
+JSON = "application/json"
+TEXT = "text/plain"
+
+# An answer differs by Accept, so that a cache may not give one form to who asked for the other.
+_VARY = {"Vary": "Accept"}
+
+_ALWAYS = {
+    422: "A parameter is not as described.",
+    503: "The database does not answer just now; ask again after Retry-After seconds.",
+}
+
+_AnswerT = TypeVar("_AnswerT", bound=Answer)
+
+
+def answered(request: Request, answer: _AnswerT, as_text: Callable[[_AnswerT], str]) -> Response:
+    """Answer in the form that the request accepts."""
+    if wants_text(", ".join(request.headers.getlist("accept"))):
+        return Response(f"{as_text(answer)}\n", media_type=f"{TEXT}; charset=utf-8", headers=_VARY)
+    return Response(answer.model_dump_json(), media_type=JSON, headers=_VARY)
+
+
+def wants_text(accept: str) -> bool:
+    """
+    Whether an Accept header asks for text rather than JSON.
+
+    The higher `q` wins, then the more specific range; between equals, as in curl's `*/*`, JSON does.
+    """
+    ranges = [_parsed(part) for part in accept.split(",") if part.strip()]
+    return _preference(TEXT, ranges) > _preference(JSON, ranges)
+
+
+def documented(problems: Mapping[int, str] = _ALWAYS) -> dict[int | str, dict[str, Any]]:
+    """Descriptions of a route's answers: the text form beside JSON, and errors by status."""
+    return {200: {"content": {TEXT: {"schema": {"type": "string"}}}}} | problems_of(problems)
+
+
+def problems_of(problems: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Descriptions of a route's errors by status, with those that every route has."""
+    return {status: {"model": Problem, "description": words} for status, words in {**_ALWAYS, **problems}.items()}
+
+
+def _preference(media_type: str, ranges: list[tuple[str, float]]) -> tuple[float, int]:
+    """Quality of a type and how specifically it was named: not at all (0), `*/*` (1), `text/*` (2), in full (3)."""
+    kind = media_type.partition("/")[0]
+    for specificity, name in ((3, media_type), (2, f"{kind}/*"), (1, "*/*")):
+        qualities = [quality for named, quality in ranges if named == name]
+        if qualities:
+            best = max(qualities)
+            return best, specificity if best > 0 else 0
+    return 0.0, 0
+
+
+def _parsed(part: str) -> tuple[str, float]:
+    """Media range in lower case with its quality, 1 where none is given or it is no number of 0 to 1."""
+    name, *parameters = (word.strip().lower() for word in part.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            return name, _quality(value.strip())
+    return name, 1.0
+
+
+def _quality(value: str) -> float:
+    try:
+        quality = float(value)
+    except ValueError:
+        return 1.0
+    return quality if 0 <= quality <= 1 else 1.0
