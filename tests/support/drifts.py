@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
-from fleetridge_server.engine.drift import Drift, DriftSample, current_epoch, drift_of_epoch, drift_samples
+from fleetridge_server.engine.drift import Drift, DriftSample, comparable_looks, drift_of_epoch, drift_samples
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.rule import FLOOR_WHEN_UNKNOWN
 from fleetridge_server.evaluation.gpu_history import runs_by_roof
@@ -12,7 +12,7 @@ from fleetridge_server.evaluation.gpu_history import runs_by_roof
 
 def drift(runs: Iterable[DriftSample], floor: float) -> Drift:
     """Drift of one gpu in one roof by its valid runs, oldest first, beside the smallest scale of its cohort."""
-    return drift_of_epoch(current_epoch(drift_samples(runs)), floor)
+    return drift_of_epoch(comparable_looks(drift_samples(runs)), floor)
 
 
 def gpu_drifts(reports: Sequence[JudgedReport], floors: Mapping[Cohort, float]) -> dict[RoofKey, Drift]:

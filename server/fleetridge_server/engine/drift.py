@@ -7,15 +7,18 @@ and the gate are what keeps a healthy gpu from an alarm within the first hundred
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
+from fleetridge_server.engine.groups import effect_gate
 from fleetridge_server.engine.limits import limits_of
 from fleetridge_server.engine.statistics import median
 
@@ -36,6 +39,34 @@ class Epoch(NamedTuple):
             own == before or own is None or before is None
             for own, before in zip(self.factors, earlier.factors, strict=True)
         )
+
+    def shares_baseline(self, earlier: Epoch) -> bool:
+        """
+        Whether one baseline is for both: the conditions and what matters of the settings are the same.
+
+        Of torch and cuBLAS the release matters, not the build: nightly ones change every day. A power limit does not
+        begin anew: one that moves by itself would with every run, and one that was set lower is no excuse.
+        """
+        if self.continues(earlier):
+            return True
+        return self.conditions == earlier.conditions and all(
+            own == before or own is None or before is None
+            for own, before in zip(_that_matters(self.factors), _that_matters(earlier.factors), strict=True)
+        )
+
+
+# The first two numbers of a version, such as 2.12 of 2.12.0.dev20260101+cu130.
+_RELEASE = re.compile(r"\d+\.\d+")
+
+
+@lru_cache(maxsize=4096)
+def _that_matters(factors: Factors) -> Factors:
+    return factors._replace(torch=_release(factors.torch), cublas=_release(factors.cublas), power_limit_w=None)
+
+
+def _release(version: str | None) -> str | None:
+    found = None if version is None else _RELEASE.match(version)
+    return version if found is None else found[0]
 
 
 @fast_dataclass
@@ -76,7 +107,7 @@ class Drift:
     since: int = 0
     change: float | None = None
     recent_change: float = 0.0
-    gate: float = rule.SMALLEST_DRIFT
+    gate: float = rule.SMALLEST_GATE
     first: datetime | None = None
 
     @property
@@ -103,6 +134,25 @@ def current_epoch(looks: Sequence[DriftSample]) -> Sequence[DriftSample]:
     while start > 0 and looks[start].epoch.continues(looks[start - 1].epoch):
         start -= 1
     return looks[max(0, start) :]
+
+
+def comparable_looks(looks: Sequence[DriftSample]) -> Sequence[DriftSample]:
+    """The newest looks that one baseline is for; it is carried over changes of settings that had no effect."""
+    start = len(looks) - 1
+    while start > 0 and (
+        looks[start].epoch.shares_baseline(looks[start - 1].epoch) or _is_without_effect(looks, start)
+    ):
+        start -= 1
+    return looks[max(0, start) :]
+
+
+def _is_without_effect(looks: Sequence[DriftSample], cut: int) -> bool:
+    """Whether a gpu did before a change as it does after it, by up to three looks on either side."""
+    if looks[cut].epoch.conditions != looks[cut - 1].epoch.conditions:
+        return False
+    before = median(look.value for look in looks[max(0, cut - rule.NEWEST_REPORTS) : cut])
+    after = median(look.value for look in looks[cut : cut + rule.NEWEST_REPORTS])
+    return abs(after / before - 1) < rule.SMALLEST_UPGRADE_EFFECT
 
 
 def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
@@ -134,7 +184,7 @@ def drift_of_epoch(looks: Sequence[DriftSample], floor: float) -> Drift:
         since=len(since),
         change=change,
         recent_change=median(values[-rule.DRIFT_RECENT :]) / limits.median - 1,
-        gate=max(rule.SMALLEST_DRIFT, rule.FLOORS_PER_DRIFT * floor),
+        gate=effect_gate(floor),
         first=looks[0].at,
     )
     is_slower = change is not None and change < 0 and found.has_changed

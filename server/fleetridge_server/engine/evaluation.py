@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse, without_collapses
+from fleetridge_server.engine.departures import Departure, NodeLists, departures
 from fleetridge_server.engine.evidence import JudgedReport
 from fleetridge_server.engine.gpu_state import (
     GpuCase,
@@ -29,12 +30,14 @@ from fleetridge_server.engine.nodes import (
     ExpectedNode,
     NodeRoster,
     absences,
+    newest_rosters,
 )
 from fleetridge_server.engine.notices import (
     Drifts,
     Notice,
     cohort_notices,
     collapse_notices,
+    departure_notices,
     device_notices,
     own_drifts,
     setting_notices,
@@ -66,6 +69,7 @@ class Fleet:
         upgrades: effects of changes that gpus met, by roof; kept likewise.
         published: published peak of each roof, in its unit, where known.
         schedule: how often each gpu should be measured.
+        slots: bus address of each gpu, as far as it is known.
     """
 
     reports: Iterable[JudgedReport]
@@ -76,6 +80,7 @@ class Fleet:
     upgrades: Mapping[RoofKey, Mapping[EpochChange, PairedEffect]] = field(default_factory=dict)
     published: Mapping[RoofKey, float] = field(default_factory=dict)
     schedule: timedelta | None = None
+    slots: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class Evaluation:
     racks: tuple[PlaceVerdict, ...]
     settings: tuple[SlowSetting, ...]
     absences: tuple[Absence, ...]
+    departures: Mapping[str, Departure]
 
 
 def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
@@ -102,14 +108,19 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     histories = by_gpu(fleet.reports, as_of)
     marks = _marks_by_gpu(fleet.marks, histories, as_of)
     retired = frozenset(gpu_id for gpu_id, own in marks.items() if is_retired(own))
-    alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in retired}
+    named = {gpu_id for entry in fleet.inventory for gpu_id in entry.gpu_ids}
+    lists = NodeLists(histories, newest_rosters(fleet.rosters), fleet.slots)
+    namesakes = lists.of_namesakes()
+    departed = departures(lists, namesakes, named, fleet.schedule)
+    out_of_fleet = retired | departed.keys()
+    alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in out_of_fleet}
     cohorts, collapses = _counted(members_by_cohort(alive, as_of))
     judged = device_verdicts(cohorts, proven_steps(fleet.upgrades))
     roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
     nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, roofs, marks)]
     racks = slow_racks(nodes, roofs)
-    gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of))
+    gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of), departed, namesakes)
     by_id: dict[str, list[Verdict]] = defaultdict(list)
     settings = slow_settings({own.cohort: own.settings for own in judged.cohorts}, roofs)
     # Of a gpu that is in several the last is named: a setting explains its node, and a rack its nodes.
@@ -125,6 +136,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
             *device_notices(judged.cohorts),
             *collapse_notices(collapses),
             *setting_notices(settings),
+            *departure_notices(departed.values()),
             *drift_notices,
             *upgrade_notices(fleet.upgrades),
         ),
@@ -132,6 +144,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         racks=tuple(racks),
         settings=tuple(settings),
         absences=tuple(gone),
+        departures=departed,
     )
 
 

@@ -6,12 +6,13 @@ of rates r it gets n·min(r) of the sum of r.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.gpu_state import MarkScope
+from fleetridge_server.engine.rule import LOST_REASONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,15 @@ class NodeRoster:
     """
     Gpus of a node as its driver lists them, or as people expect them.
 
-    Only from a complete list, from which nothing hid gpus, a gpu can be missing.
+    Only from a complete list, from which nothing hid gpus, a gpu can be missing. `slots` are bus addresses of all gpus
+    listed that have one, those of other devices included.
     """
 
     node: NodeName
     at: datetime
     gpu_ids: frozenset[str]
     complete: bool
+    slots: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +55,34 @@ def absences(
     rosters: Iterable[NodeRoster],
     inventory: Iterable[ExpectedNode] = (),
     is_retired: Callable[[MarkScope], bool] = lambda _place: False,
+    departed: Collection[str] = frozenset(),
+    namesakes: Collection[str] = frozenset(),
 ) -> list[Absence]:
     """
     What is missing from each node.
 
     A gpu is missing where the newest complete roster of the node that it was last seen on is newer than its newest
-    report and does not list it, or where the inventory names it and no report or roster does. What is retired is missed
-    by nobody: of a node that the inventory counts, a retired gpu is one of those counted until another takes its place.
+    report and does not list it, where the driver lost it, or where the inventory names it and no report or roster does.
+    What is retired is missed by nobody: of a node that the inventory counts, a retired gpu is one of those counted
+    until another takes its place. What departed was replaced or is known to be gone.
 
     Args:
         histories: reports of each gpu, newest first, retired ones included.
         rosters: any number for each node.
         inventory: what people expect.
         is_retired: whether nobody misses what is at a place.
+        departed: gpus that left the fleet (`engine.departures`).
+        namesakes: those of another host of their node's name, likewise.
     """
-    newest = _newest_rosters(rosters)
+    newest = newest_rosters(rosters)
     listed = {gpu_id for roster in newest.values() for gpu_id in roster.gpu_ids}
-    last = {gpu_id: own[0] for gpu_id, own in histories.items() if own}
+    last = {gpu_id: own[0] for gpu_id, own in histories.items() if own and gpu_id not in departed}
     present: dict[NodeName, set[str]] = defaultdict(set, {node: set(own.gpu_ids) for node, own in newest.items()})
     gone: dict[NodeName, set[str]] = defaultdict(set)
     for gpu_id, report in last.items():
         if report.node is not None:
-            is_gone = gpu_id not in listed and _lacks(newest.get(report.node), report)
+            is_unlisted = gpu_id not in listed and gpu_id not in namesakes and _lacks(newest.get(report.node), report)
+            is_gone = is_unlisted or is_lost(histories[gpu_id])
             (gone if is_gone else present)[report.node].add(gpu_id)
     racks = {report.node: report.rack for report in last.values()}
     heard_of = {*newest, *racks}
@@ -95,7 +104,14 @@ def _lacks(roster: NodeRoster | None, newest: JudgedReport) -> bool:
     return roster is not None and roster.complete and roster.at > newest.ordered_at
 
 
-def _newest_rosters(rosters: Iterable[NodeRoster]) -> dict[NodeName, NodeRoster]:
+def is_lost(reports: Iterable[JudgedReport]) -> bool:
+    """Whether the newest attempt on a gpu says that the driver lost it; reports come newest first."""
+    newest = next((report for report in reports if report.outcome != "skipped"), None)
+    return newest is not None and newest.outcome == "failed" and newest.reason in LOST_REASONS
+
+
+def newest_rosters(rosters: Iterable[NodeRoster]) -> dict[NodeName, NodeRoster]:
+    """The newest roster of each node; a complete one before others."""
     newest: dict[NodeName, NodeRoster] = {}
     for roster in rosters:
         held = newest.get(roster.node)

@@ -16,6 +16,7 @@ from fleetridge.quantities import percent, signed_percent
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse
+from fleetridge_server.engine.departures import Departure, DepartureKind
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
@@ -39,6 +40,7 @@ NoticeKind = Literal[
     "upgrade",
     "node_collapse",
     "shared_setting",
+    "departed",
 ]
 
 
@@ -132,6 +134,28 @@ def setting_notices(settings: Iterable[SlowSetting]) -> list[Notice]:
         )
         for slow in settings
     ]
+
+
+_MOST_SUCCESSORS = 8
+
+
+def departure_notices(departures: Iterable[Departure]) -> list[Notice]:
+    """One notice for gpus that were replaced, and one for those that were not heard of for too long."""
+    found: dict[DepartureKind, list[Departure]] = defaultdict(list)
+    for own in departures:
+        found[own.kind].append(own)
+    notices: list[Notice] = []
+    for kind, gone in sorted(found.items()):
+        gpus = counted(len(gone), "gpu")
+        if kind == "replaced":
+            pairs = ", ".join(f"{own.gpu_id} by {own.successors[0]}" for own in gone[:_MOST_SUCCESSORS])
+            more = f" and {len(gone) - _MOST_SUCCESSORS} more" if len(gone) > _MOST_SUCCESSORS else ""
+            text = f"{gpus} replaced in the slot: {pairs}{more}"
+        else:
+            since = f"{min(own.last_seen for own in gone):%Y-%m-%d}"
+            text = f"{gpus} not heard of, some since {since}: no part of the fleet until they report again"
+        notices.append(Notice("departed", text, gpu_ids=tuple(own.gpu_id for own in gone)))
+    return notices
 
 
 def collapse_notices(collapses: Iterable[NodeCollapse]) -> list[Notice]:

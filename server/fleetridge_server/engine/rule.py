@@ -156,7 +156,7 @@ FEWEST_FOR_OUTLIER = 6
 # Fewer runs estimate neither the level nor the noise.
 BASELINE_RUNS = 8
 
-# Long enough for a creep of 0.05 % per run (found after some 40 runs), short enough to go through for every gpu.
+# Long enough for a creep of 0.05 % per run (found after some 60 runs), short enough to go through for every gpu.
 MOST_RUNS = 200
 
 # Runs within an hour share temperature and neighbours: together they are one look at the gpu.
@@ -166,8 +166,6 @@ CUSUM_SLACK = 0.5
 CUSUM_DECISION = 5.0
 CUSUM_CLIP = 3.0
 
-SMALLEST_DRIFT = 0.02
-FLOORS_PER_DRIFT = 2.0
 DRIFT_FEWEST_SINCE = 3
 DRIFT_RECENT = 5
 
@@ -175,6 +173,15 @@ DRIFT_RECENT = 5
 # A gpu that is always busy when its turn comes is looked at some other time; three turns or three days are too long.
 TURNS_MISSED = 3
 STALE_AFTER_AT_LEAST = timedelta(days=3)
+
+# A gpu that nobody expects and that was not heard of for so long is in the fleet no more: machines that live a day
+# would else stay for ever. Where it is known how often gpus are measured, so many turns tell it earlier.
+RETIRED_AFTER = timedelta(days=90)
+RETIRED_AFTER_TURNS = 30
+RETIRED_AFTER_AT_LEAST = timedelta(days=7)
+
+# The driver counts such a card and cannot use it: it is there no more for whoever wants to.
+LOST_REASONS = frozenset({"gpu_lost"})
 
 # One failed attempt may be anything; two in a row leave a gpu unmeasured.
 FAILURES_IN_A_ROW = 2

@@ -23,7 +23,15 @@ import orjson
 from fleetridge.report import RoofKey
 from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort, Conditions, is_judged
-from fleetridge_server.engine.drift import Drift, DriftSample, Epoch, current_epoch, drift_of_epoch, drift_samples
+from fleetridge_server.engine.drift import (
+    Drift,
+    DriftSample,
+    Epoch,
+    comparable_looks,
+    current_epoch,
+    drift_of_epoch,
+    drift_samples,
+)
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, epoch_effects
@@ -51,9 +59,9 @@ class GpuHistory:
 def gpu_history(reports: Sequence[JudgedReport]) -> GpuHistory:
     """What to keep of a gpu's reports, newest first."""
     looks = {roof: drift_samples(runs) for roof, runs in runs_by_roof(reports).items()}
-    epochs = {roof: current_epoch(own) for roof, own in looks.items()}
+    epochs = {roof: comparable_looks(own) for roof, own in looks.items()}
     drifts = tuple({roof: drift_of_epoch(own, floor) for roof, own in epochs.items()} for floor in DRIFT_FLOORS)
-    steps = {roof: step for roof, own in looks.items() if (step := _around_change(own, len(epochs[roof])))}
+    steps = {roof: step for roof, own in looks.items() if (step := _around_change(own, len(current_epoch(own))))}
     return GpuHistory(tuple(_kept(reports)), drifts, steps)
 
 

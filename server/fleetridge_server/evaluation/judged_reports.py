@@ -151,6 +151,9 @@ DEPTH_REPORTS = MOST_RUNS
 # Some of the first reports of an epoch fail, are disturbed, or share an hour.
 _BASELINE_REPORTS = 3 * BASELINE_RUNS
 
+# Factors of which every change begins anew; of the others `Epoch.shares_baseline` says which do, once they are read.
+_ALWAYS_NEW = ("driver", "vbios", "ecc_enabled")
+
 # Gpus whose reports one query asks for; with full histories that is a second or two of reading.
 _GPUS_PER_QUERY = 50
 
@@ -240,7 +243,7 @@ def _epoch_in(valid: Sequence[_Loaded]) -> int:
     """How many reports, from the newest on, are of one epoch."""
     epochs = [Epoch(item.report.factors, item.report.conditions) for item in valid]
     return next(
-        (place for place in range(1, len(epochs)) if not epochs[place - 1].continues(epochs[place])), len(epochs)
+        (place for place in range(1, len(epochs)) if not epochs[place - 1].shares_baseline(epochs[place])), len(epochs)
     )
 
 
@@ -252,7 +255,7 @@ def _beginning_of(gpu_row: int, oldest: JudgedReport, kinds: Sequence[str]) -> S
     differs = or_(
         _has_other_memory(other, size[1]),
         *(getattr(other, name).is_distinct_from(value) for name, value in conditions),
-        *(getattr(other, name) != value for name, value in factors if value is not None),
+        *(getattr(other, name) != value for name, value in factors if name in _ALWAYS_NEW and value is not None),
     )
     start = (
         select(func.max(other.ordered_at))

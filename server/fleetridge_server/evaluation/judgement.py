@@ -31,7 +31,7 @@ from fleetridge_server.evaluation.figures import evaluated_figures
 from fleetridge_server.evaluation.gpu_history import GpuHistory, fleet_drifts, fleet_upgrades, has_drifts
 from fleetridge_server.evaluation.kept_histories import histories
 from fleetridge_server.evaluation.summary import evaluation_body
-from fleetridge_server.fleet.expected import expected_nodes, rosters_of
+from fleetridge_server.fleet.expected import expected_nodes, rosters_of, slots_of
 from fleetridge_server.fleet.find import rows_of_gpus
 from fleetridge_server.fleet.marks import marks_by_engine
 from fleetridge_server.verdicts.evaluation_shapes import (
@@ -173,6 +173,7 @@ def judge_device(
         upgrades=fleet_upgrades(known),
         published=_published(name, {roof for report in reports for roof in report.roofs}),
         schedule=schedule,
+        slots=slots_of(session, device_group),
     )
     evaluation = evaluate(fleet, as_of)
     rows = rows_of_gpus(session, known, device_id=device_group.device_id, simulated=device_group.simulated)

@@ -171,10 +171,27 @@ def rosters_of(
     )
     return [
         NodeRoster(
-            NodeName(row.cluster, row.name), row.roster_seen, _listed(row.roster or (), name, gpu_ids), complete=True
+            NodeName(row.cluster, row.name),
+            row.roster_seen,
+            _listed(row.roster or (), name, gpu_ids),
+            complete=True,
+            slots={
+                entry["gpu_id"]: entry["pci_bus_id"].casefold()
+                for entry in row.roster or ()
+                if entry["gpu_id"] is not None and entry["pci_bus_id"]
+            },
         )
         for row in session.execute(query)
     ]
+
+
+def slots_of(session: Session, device_group: DeviceGroup) -> dict[str, str | None]:
+    """Bus address of each gpu of a device, as it said last."""
+    query = select(Gpu.identity, Gpu.pci_bus_id).where(
+        Gpu.device_id == device_group.device_id, Gpu.simulated.is_(device_group.simulated)
+    )
+    found = session.connection().execute(query)
+    return {identity: None if bus is None else bus.casefold() for identity, bus in found}
 
 
 def _listed(roster: Collection[Mapping[str, Any]], device: str, gpu_ids: Collection[str]) -> frozenset[str]:

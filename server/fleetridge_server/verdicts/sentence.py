@@ -37,7 +37,7 @@ from fleetridge_server.verdicts.verdict_shapes import (
 )
 
 _ABSENT: Mapping[State, str] = {
-    "missing": "it should be there and is not: the newest complete roster or the inventory says so",
+    "missing": "it should be there and is not: its driver, the newest complete roster or the inventory says so",
     "unmeasured": "nothing of use was measured: see the outcome of its newest reports",
     "stale": "nothing was measured",
     "contended": "somebody else used the gpu during every recent measurement",
