@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from fleetridge.memory_size import nominal_memory_gib
+
 # Cluster of a node that names none.
 DEFAULT_CLUSTER = "default"
 
@@ -38,6 +40,7 @@ _NO_IDENTITY = frozenset(
     }
 )
 _UUID_SHAPED = re.compile(r"(GPU-|MIG-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
+_PRINTED_BYTES = re.compile(r"b(['\"])(.*)\1")
 _BRACKETED = re.compile(r"\[.*\]")
 
 # Digits that are all zero (virtual functions) or all ones (a device that fell off its bus), with or without prefixes
@@ -57,9 +60,15 @@ def canonical_device_name(raw: str) -> str:
     Canonical form of a driver's device name: less one leading "NVIDIA ", then less "Tesla " or "GeForce ".
 
     "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB" both become "V100-SXM2-16GB". White space at the ends goes;
-    everything else stays, so that a laptop part never becomes its desktop sister.
+    everything else stays, so that a laptop part never becomes its desktop sister. Empty where a driver or tool says
+    that it knows none ("ERR!", "Unknown", "[N/A]"); bytes that a tool printed as such (b'NVIDIA L4') are the name in
+    them.
     """
-    name = raw.strip().removeprefix(_VENDOR)
+    printed = _PRINTED_BYTES.fullmatch(raw.strip())
+    whole = (printed[2] if printed else raw).strip()
+    if whole.casefold() in _NO_IDENTITY or _BRACKETED.fullmatch(whole):
+        return ""
+    name = whole.removeprefix(_VENDOR)
     for brand in _BRANDS:
         if name.startswith(brand):
             return name.removeprefix(brand).strip()
@@ -74,8 +83,9 @@ def fallback_device_name(architecture: str | None, memory_bytes: int | None) -> 
     """
     words = [architecture or "unknown device"]
     if memory_bytes is not None:
-        in_gib = memory_bytes / _GIB
-        words.append(f"{in_gib:.0f} GiB" if in_gib >= 1 else f"{memory_bytes / _MIB:.0f} MiB")
+        words.append(
+            f"{nominal_memory_gib(memory_bytes)} GiB" if memory_bytes >= _GIB else f"{memory_bytes // _MIB} MiB"
+        )
     return " ".join(words)
 
 

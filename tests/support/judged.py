@@ -68,9 +68,9 @@ def with_factors(reports: Sequence[JudgedReport], factors: Factors) -> list[Judg
     return [replace(own, factors=factors) for own in reports]
 
 
-def judged(reports: Sequence[JudgedReport]) -> Evaluation:
+def judged(reports: Sequence[JudgedReport], *, published_tflops: float | None = None) -> Evaluation:
     """Evaluation an hour after MONDAY noon, of nothing but reports."""
-    return evaluate(Fleet(reports), AS_OF)
+    return evaluate(Fleet(reports, published={} if published_tflops is None else {PI: published_tflops}), AS_OF)
 
 
 def states(reports: Sequence[JudgedReport]) -> dict[str, str]:

@@ -5,7 +5,7 @@ The order of the reports never matters, and nothing is remembered from one evalu
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -41,8 +41,10 @@ from fleetridge_server.engine.notices import (
     device_notices,
     own_drifts,
     setting_notices,
+    slow_cluster_notices,
     upgrade_notices,
 )
+from fleetridge_server.engine.plausibility import far_from_peers
 from fleetridge_server.engine.slow_places import (
     PlaceVerdict,
     SlowSetting,
@@ -115,6 +117,12 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     out_of_fleet = retired | departed.keys()
     alive = {gpu_id: reports for gpu_id, reports in histories.items() if gpu_id not in out_of_fleet}
     cohorts, collapses = _counted(members_by_cohort(alive, as_of))
+    doubted = _beside_peers(cohorts)
+    if doubted:
+        cohorts = {
+            cohort: [member for member in members if cohort not in doubted.get(member.gpu_id, ())]
+            for cohort, members in cohorts.items()
+        }
     judged = device_verdicts(cohorts, proven_steps(fleet.upgrades))
     roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
@@ -130,13 +138,14 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         as_of=as_of,
         cohorts=cohorts,
         verdicts=by_id,
-        states=_states(alive, by_id, drifts, marks, gone, fleet.schedule, as_of),
+        states=_states(alive, by_id, drifts, marks, gone, doubted, fleet.schedule, as_of),
         notices=(
             *(notice for cohort in judged.cohorts for notice in cohort_notices(cohort, fleet.published)),
             *device_notices(judged.cohorts),
             *collapse_notices(collapses),
             *setting_notices(settings),
             *departure_notices(departed.values()),
+            *slow_cluster_notices((own for found in by_id.values() for own in found), [*nodes, *racks, *settings]),
             *drift_notices,
             *upgrade_notices(fleet.upgrades),
         ),
@@ -158,6 +167,17 @@ def _counted(
         counted[cohort], fallen = without_collapses(members)
         collapses += [] if is_link(cohort.roof) else fallen
     return counted, collapses
+
+
+def _beside_peers(cohorts: Mapping[Cohort, Sequence[Member]]) -> dict[str, set[Cohort]]:
+    """Gpus whose rates nothing of their kind can have, by what the others do, with the cohorts in which they do."""
+    found: dict[str, set[Cohort]] = defaultdict(set)
+    for cohort, members in cohorts.items():
+        if is_link(cohort.roof):
+            continue
+        for gpu_id in far_from_peers({member.gpu_id: member.value for member in members if member.in_window}):
+            found[gpu_id].add(cohort)
+    return found
 
 
 def _marks_by_gpu(
@@ -192,6 +212,7 @@ def _states(  # everything that a state depends on
     drifts: Drifts,
     marks: Mapping[str, Sequence[Mark]],
     gone: Iterable[Absence],
+    doubted: Collection[str],
     schedule: timedelta | None,
     as_of: datetime,
 ) -> dict[str, GpuState]:
@@ -204,6 +225,7 @@ def _states(  # everything that a state depends on
             drifts=drifts.get(gpu_id, {}),
             marks=marks.get(gpu_id, ()),
             is_missing=gpu_id in missing,
+            beside_peers=gpu_id in doubted,
             schedule=schedule,
         )
         states[gpu_id] = gpu_state(case, as_of)

@@ -79,6 +79,7 @@ class GpuHealth:
         pcie_generation, pcie_width: of the link under load.
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
         power_limit_default_w: that the board was sold with.
+        unstable: the check at the end of the sweep disagreed with what was measured, by the agent's own word.
     """
 
     remapped_rows_pending: bool | None = None
@@ -89,6 +90,7 @@ class GpuHealth:
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     power_limit_default_w: float | None = None
+    unstable: bool | None = None
 
 
 _NOTHING_READ = GpuHealth()
@@ -132,7 +134,7 @@ class JudgedReport:
     @property
     def is_valid(self) -> bool:
         """Whether its rates may move a median; each roof may still be implausible."""
-        return self.is_measured and not self.contended and not self.conflict
+        return self.is_measured and not self.contended and not self.conflict and not self.health.unstable
 
 
 _Id = TypeVar("_Id")

@@ -114,6 +114,7 @@ class GpuCase:
         verdicts: on its judged roofs; links do not count.
         drifts: by roof.
         marks: that hold for it.
+        beside_peers: whether a rate is nothing that silicon of its kind can do, by what the others do.
         is_missing: a complete roster or the inventory says that it should be there, and it is not.
         schedule: how often it should be measured.
     """
@@ -123,6 +124,7 @@ class GpuCase:
     drifts: Mapping[RoofKey, Drift] = field(default_factory=dict)
     marks: Sequence[Mark] = ()
     is_missing: bool = False
+    beside_peers: bool = False
     schedule: timedelta | None = None
 
 
@@ -193,7 +195,7 @@ def _absence(case: GpuCase, as_of: datetime) -> State | None:
         return "stale"
     if not any(report.is_valid for report in fresh):
         return "contended" if any(report.contended for report in fresh) else "unmeasured"
-    return "implausible" if _is_implausible(fresh) else None
+    return "implausible" if case.beside_peers or _is_implausible(fresh) else None
 
 
 def _keeps_failing(reports: Iterable[JudgedReport]) -> bool:

@@ -21,8 +21,16 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
-from fleetridge_server.engine.rule import BELOW_PUBLISHED, BEYOND_SCALES, FEW_NODES, FEWEST_PEERS
-from fleetridge_server.engine.slow_places import SlowSetting
+from fleetridge_server.engine.plausibility import is_whole_card
+from fleetridge_server.engine.rule import (
+    BELOW_PUBLISHED,
+    BEYOND_SCALES,
+    FEW_NODES,
+    FEWEST_PEERS,
+    SLOW_CLUSTER_FEWEST,
+    SLOW_CLUSTER_FLOORS,
+)
+from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
 from fleetridge_server.engine.statistics import median, robust_deviation, small_sample_factor
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member
@@ -41,6 +49,7 @@ NoticeKind = Literal[
     "node_collapse",
     "shared_setting",
     "departed",
+    "slow_cluster",
 ]
 
 
@@ -134,6 +143,38 @@ def setting_notices(settings: Iterable[SlowSetting]) -> list[Notice]:
         )
         for slow in settings
     ]
+
+
+def slow_cluster_notices(verdicts: Iterable[Verdict], groups: Iterable[PlaceVerdict | SlowSetting]) -> list[Notice]:
+    """
+    One notice for each roof in which several accused gpus lie so close together that one cause is likely.
+
+    Those of a place or a setting that is slow as a whole have theirs.
+    """
+    known = {(gpu_id, group.cohort) for group in groups for gpu_id in group.gpu_ids}
+    accused: dict[Cohort, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.is_accused and (verdict.gpu_id, verdict.cohort) not in known:
+            accused[verdict.cohort].append(verdict)
+    notices: list[Notice] = []
+    for cohort, own in accused.items():
+        own.sort(key=lambda verdict: verdict.loss)
+        near = max((_near(own, place) for place in range(len(own))), key=len)
+        if len(near) >= SLOW_CLUSTER_FEWEST:
+            text = (
+                f"{len(near)} slow gpus lie together, {percent(near[0].loss)} to {percent(near[-1].loss)} below their "
+                "peers: look for what they share before any single card"
+            )
+            effect = -median(verdict.loss for verdict in near)
+            gpu_ids = tuple(sorted(verdict.gpu_id for verdict in near))
+            notices.append(Notice("slow_cluster", text, cohort, effect=effect, gpu_ids=gpu_ids))
+    return notices
+
+
+def _near(verdicts: Sequence[Verdict], place: int) -> Sequence[Verdict]:
+    """Verdicts, in order of loss, from one on that differ from it by no more than noise does."""
+    most = verdicts[place].loss + SLOW_CLUSTER_FLOORS * verdicts[place].limits.floor
+    return [verdict for verdict in verdicts[place:] if verdict.loss <= most]
 
 
 _MOST_SUCCESSORS = 8
@@ -266,8 +307,9 @@ def _mixed_ecc(cohorts: Sequence[JudgedCohort]) -> list[Notice]:
 
 
 def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) -> list[Notice]:
-    roof = judged.cohort.roof
-    peak = published.get(roof)
+    roof, conditions = judged.cohort
+    # Nothing is published for a part of a card.
+    peak = published.get(roof) if is_whole_card(conditions.mig_profile, conditions.partition) else None
     values = [member.value for group in judged.groups for member in group.group.counted]
     if peak is None or len(values) < FEWEST_PEERS:
         return []

@@ -24,7 +24,15 @@ from functools import lru_cache
 
 from fleetridge.peaks import published_beta, published_pi
 from fleetridge.report import RoofKey
-from fleetridge_server.engine.rule import ABOVE_PUBLISHED, READING_SLACK
+from fleetridge_server.engine.rule import (
+    ABOVE_PEERS,
+    ABOVE_PUBLISHED,
+    BELOW_PEERS,
+    BESIDE_PEERS_LARGEST_SHARE,
+    FEWEST_PEERS,
+    READING_SLACK,
+)
+from fleetridge_server.engine.statistics import median
 
 # Of some dozens of devices in some ten dtypes; names are the senders', so that there may be others.
 _PEAKS_REMEMBERED = 1024
@@ -181,3 +189,17 @@ def is_implausible(value: float, roof: RoofKey, silicon: Silicon, published: flo
     """Whether a value is above what can be right; never where nothing is known."""
     highest = highest_plausible(roof, silicon, published)
     return highest is not None and value > highest
+
+
+def far_from_peers(values: Mapping[str, float]) -> set[str]:
+    """
+    Gpus of one cohort whose rate is twice that of their peers, or a five-hundredth: measured or written wrongly.
+
+    Faults make silicon slower, by less than that; what most do stands for what it can. None of fewer than four, nor
+    where a quarter or more lie apart.
+    """
+    if len(values) < FEWEST_PEERS:
+        return set()
+    center = median(values.values())
+    far = {gpu for gpu, own in values.items() if own > ABOVE_PEERS * center or own < BELOW_PEERS * center}
+    return far if len(far) <= BESIDE_PEERS_LARGEST_SHARE * len(values) else set()

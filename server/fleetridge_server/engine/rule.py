@@ -55,6 +55,13 @@ READING_SLACK = 1.05
 ABOVE_PUBLISHED = 1.25
 
 
+# No silicon is twice as fast as most of its peers, and a five-hundredth of their rate is a unit that was mistaken: both
+# were measured or written wrongly. Where more than a quarter of the gpus are so, it is not clear which ones are right.
+ABOVE_PEERS = 2.0
+BELOW_PEERS = 0.002
+BESIDE_PEERS_LARGEST_SHARE = 0.25
+
+
 # A change of less is noise as far as accusations go: the least that noise is taken for is half of it.
 SMALLEST_UPGRADE_EFFECT = 0.01
 
@@ -203,6 +210,11 @@ FALSE_PLACES = 0.005
 
 # A gpu of a slow node shares its loss where it lies at least half a gate below its peers.
 NODE_GATE_PART = 0.5
+
+
+# Faults of cards differ; so many that lose the same, give or take noise, rather have one cause.
+SLOW_CLUSTER_FEWEST = 4
+SLOW_CLUSTER_FLOORS = 2.0
 
 
 # Sustained products under a power limit reach 70 % of the datasheet on healthy silicon, reads 90 %.

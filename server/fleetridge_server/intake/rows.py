@@ -38,6 +38,7 @@ def health_fields(report: Report) -> dict[str, Any] | None:
         pcie_generation_max=environment.pcie_generation,
         pcie_width_max=environment.pcie_width,
         power_limit_default_w=environment.power_limit_default_w,
+        unstable=evidence.unstable or None,
     )
     read = {name: getattr(health, name) for name in GpuHealth.__dataclass_fields__}
     return {name: value for name, value in read.items() if value is not None} or None
