@@ -154,3 +154,13 @@ def test_a_long_uuid_is_kept_whole() -> None:
     ids = {device_names.gpu_identity(stem + end, cluster="c", node="n", pci_bus_id=None) for end in "xy"}
 
     assert {stem + "x", stem + "y"} == ids
+
+
+@pytest.mark.parametrize("raw", ["b'NVIDIA L4'", 'b"NVIDIA L4"', "NVIDIA L4", " L4 "])
+def test_a_name_that_a_tool_printed_as_bytes_is_the_name_in_them(raw: str) -> None:
+    assert canonical_device_name(raw) == "L4"
+
+
+@pytest.mark.parametrize("raw", ["ERR!", "Unknown", "N/A", "[N/A]", "[GPU is lost]", "unknown error", "", " "])
+def test_words_for_no_name_are_none(raw: str) -> None:
+    assert canonical_device_name(raw) == ""
