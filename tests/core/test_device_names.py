@@ -158,9 +158,9 @@ def test_a_long_uuid_is_kept_whole() -> None:
 
 @pytest.mark.parametrize("raw", ["b'NVIDIA L4'", 'b"NVIDIA L4"', "NVIDIA L4", " L4 "])
 def test_a_name_that_a_tool_printed_as_bytes_is_the_name_in_them(raw: str) -> None:
-    assert canonical_device_name(raw) == "L4"
+    assert device_names.canonical_device_name(raw) == "L4"
 
 
 @pytest.mark.parametrize("raw", ["ERR!", "Unknown", "N/A", "[N/A]", "[GPU is lost]", "unknown error", "", " "])
 def test_words_for_no_name_are_none(raw: str) -> None:
-    assert canonical_device_name(raw) == ""
+    assert device_names.canonical_device_name(raw) == ""
