@@ -42,7 +42,7 @@ class FleetPlan:
         noise: between runs of one gpu, as a standard deviation in parts of the value.
         faults: by position of the gpu.
         spread: of healthy gpus, for good, on top of the noise.
-        upgraded: whether every second gpu runs a newer driver that costs UPGRADE_LOSS of pi.
+        upgraded: whether every second node runs a newer driver that costs UPGRADE_LOSS of pi.
         reports: of each gpu, a day apart.
     """
 
@@ -64,7 +64,7 @@ def simulated_reports(plan: FleetPlan, first_at: datetime, rng: random.Random) -
     for position in range(plan.gpus):
         fault = plan.faults.get(position)
         pi_part, beta_part = rng.gauss(1, plan.spread), rng.gauss(1, plan.spread)
-        is_upgraded = plan.upgraded and position % 2 == 0
+        is_upgraded = plan.upgraded and position // _GPUS_PER_NODE % 2 == 0
         if is_upgraded:
             pi_part *= 1 - UPGRADE_LOSS
         node = position // _GPUS_PER_NODE
