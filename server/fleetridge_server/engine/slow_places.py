@@ -61,7 +61,8 @@ class PlaceVerdict:
         q: share of healthy ones to expect among all that are as unlikely.
         of: places that were compared.
         gpu_ids: of its gpus that share the loss, worst first; who lies within half a gate of the peers does not.
-        is_accused: both halves of its runs say so; else it is a note.
+        is_accused: both halves of its runs say so, and chance would in one healthy place of two hundred.
+        is_suspect: both halves say so, and chance would more often; else it is a note.
     """
 
     place: NodeName | RackName
@@ -71,6 +72,7 @@ class PlaceVerdict:
     of: int
     gpu_ids: tuple[str, ...]
     is_accused: bool
+    is_suspect: bool = False
 
     @property
     def word(self) -> PlaceWord:
@@ -151,20 +153,27 @@ def accused_together(
     verdicts: Iterable[Verdict], places: Iterable[PlaceVerdict], settings: Iterable[SlowSetting]
 ) -> list[Verdict]:
     """Verdicts with those of gpus accused that share the loss of an accused place or setting; the last one is named."""
-    words: dict[tuple[str, Cohort], GroupWord] = {
-        (gpu_id, place.cohort): place.word for place in places if place.is_accused for gpu_id in place.gpu_ids
-    }
-    words |= {(gpu_id, slow.cohort): "setting" for slow in settings for gpu_id in slow.gpu_ids}
-    if not words:
+    groups: dict[tuple[str, Cohort], tuple[AccusationLevel, GroupWord]] = {}
+    known = list(places)
+    for place in sorted(known, key=lambda place: place.is_accused):
+        if place.is_accused or place.is_suspect:
+            level = AccusationLevel.OUTLIER if place.is_accused else AccusationLevel.SUSPECT
+            groups |= {(gpu_id, place.cohort): (level, place.word) for gpu_id in place.gpu_ids}
+    for slow in settings:
+        groups |= {(gpu_id, slow.cohort): (AccusationLevel.OUTLIER, "setting") for gpu_id in slow.gpu_ids}
+    if not groups:
         return list(verdicts)
-    return [_accused_with(verdict, words.get((verdict.gpu_id, verdict.cohort))) for verdict in verdicts]
+    return [_accused_with(verdict, groups.get((verdict.gpu_id, verdict.cohort))) for verdict in verdicts]
 
 
-def _accused_with(verdict: Verdict, word: GroupWord | None) -> Verdict:
-    if word is None or verdict.finding.level is AccusationLevel.OUTLIER:
+def _accused_with(verdict: Verdict, group: tuple[AccusationLevel, GroupWord] | None) -> Verdict:
+    """The verdict of a gpu with its group; with one that is suspect only where the gpu's own loss counts, too."""
+    if group is None or verdict.finding.level >= group[0]:
         return verdict
-    finding = replace(verdict.finding, level=AccusationLevel.OUTLIER, retest=False, with_group=word)
-    return replace(verdict, finding=finding)
+    level, word = group
+    if level is AccusationLevel.SUSPECT and verdict.loss < verdict.limits.gate:
+        return verdict
+    return replace(verdict, finding=replace(verdict.finding, level=level, retest=False, with_group=word))
 
 
 def _slow(verdicts: Iterable[Verdict], place_of: Callable[[Verdict], NodeName | RackName | None]) -> list[PlaceVerdict]:
@@ -212,12 +221,12 @@ def _share(verdict: Verdict, runs: Sequence[Run]) -> float:
 def _slow_place(own: _Measured, q: float, believed_p: float) -> PlaceVerdict:
     sharing = [verdict for verdict in own.verdicts if verdict.loss >= rule.NODE_GATE_PART * verdict.limits.gate]
     sharing.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
-    is_accused = q <= rule.FALSE_PLACES and all(
-        own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS
-        for half in _halves(own.verdicts) or (own.center,)
-    )
+    is_confirmed = all(own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS for half in halves)
+    is_accused = is_confirmed and q <= rule.FALSE_PLACES
     loss, gpu_ids = own.loss(own.share), tuple(verdict.gpu_id for verdict in sharing)
-    return PlaceVerdict(own.place, own.verdicts[0].cohort, loss, q, own.of, gpu_ids, is_accused)
+    return PlaceVerdict(
+        own.place, own.verdicts[0].cohort, loss, q, own.of, gpu_ids, is_accused, is_confirmed and not is_accused
+    )
 
 
 def _halves(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
