@@ -9,8 +9,8 @@ it judges each device of a real fleet as of its last time and as of each day bef
 `slow_must_flag` is not flagged or one labelled `ok_must_not_flag` is at any time; other labels are free. Flagged is a
 gpu that is suspect, outlier or drifted, or was when it was last measured. Two more figures are of the same fleet: how
 many gpus are flagged when fast is taken for slow (faults do not make silicon faster), and how many of good gpus are
-found once a loss is put into their newest runs. Points have the columns of an import; labels have `gpu` and `label`, and
-further columns are shown.
+found once a loss is put into their newest runs. Points have the columns of an import; labels have `gpu` and `label`,
+and further columns are shown.
 """
 
 from __future__ import annotations

@@ -221,6 +221,7 @@ def _share(verdict: Verdict, runs: Sequence[Run]) -> float:
 def _slow_place(own: _Measured, q: float, believed_p: float) -> PlaceVerdict:
     sharing = [verdict for verdict in own.verdicts if verdict.loss >= rule.NODE_GATE_PART * verdict.limits.gate]
     sharing.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
+    halves = _halves(own.verdicts) or (own.center,)
     is_confirmed = all(own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS for half in halves)
     is_accused = is_confirmed and q <= rule.FALSE_PLACES
     loss, gpu_ids = own.loss(own.share), tuple(verdict.gpu_id for verdict in sharing)
