@@ -13,7 +13,7 @@ from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.interface import Device
-from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode
+from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, PreemptedError
 from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.measurement_protocol import PROTOCOL_VERSION
@@ -50,10 +50,12 @@ class Measured:
 
     Attributes:
         code: that the program would end with if this were its only device.
+        is_cut_short: whether its sweep made room before its end.
     """
 
     report: Report
     code: ExitCode
+    is_cut_short: bool = False
 
 
 def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Run:
@@ -74,9 +76,9 @@ def build_report(
     gpus_at_once: int | None = None,
 ) -> Report:
     """
-    Report of one sweep: measured, or unsupported or failed where it measured nothing or broke.
+    Report of one sweep: measured; unsupported or failed where it measured nothing or broke; skipped if it made room.
 
-    A sweep that broke keeps the points and roofs that it had.
+    A sweep that broke, or made room before its judged roofs were found, keeps the points and roofs that it had.
 
     Args:
         result: what was measured.
@@ -160,7 +162,7 @@ def refused(
         evidence=error.evidence if isinstance(error, DeviceBusyError) else None,
         arguments=assignment.arguments,
     )
-    return Measured(report, error.exit_code)
+    return Measured(report, error.exit_code, is_cut_short=isinstance(error, PreemptedError))
 
 
 def combined(codes: list[ExitCode]) -> ExitCode:
@@ -187,7 +189,8 @@ def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
     """Outcome, reason and detail."""
     notes = summary(result.notes)
     if result.failure is not None:
-        return "failed", result.failure.reason, result.failure.detail
+        outcome: Outcome = "skipped" if result.is_cut_short else "failed"
+        return outcome, result.failure.reason, result.failure.detail
     if result.points:
         return "measured", None, notes
     if all(note.reason == "unsupported" for note in result.notes):

@@ -328,6 +328,33 @@ def test_a_gpu_that_breaks_fails_the_run_and_its_points_are_delivered(agent: Age
     assert node.posted[0][0]["points"]
 
 
+def test_a_gpu_to_which_somebody_comes_is_skipped_and_no_failure(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two in a row would else make a healthy gpu one that cannot be measured."""
+    monkeypatch.setattr("fleetridge_agent.busy.foreign_use._WATCH_INTERVAL_S", 0.0)
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=20)
+    ended = agent(*RUN)
+    report, _ = node.posted[0]
+
+    assert ended.code == 0
+    assert (report["outcome"], report["reason"]) == ("skipped", "preempted")
+    assert report["points"] == []
+
+    node.devices = {"GPU-a": scripted_gpu("GPU-a", arrives_after=20)}
+
+    assert agent(*RUN).code == 4
+
+
+def test_a_signal_before_there_is_a_roof_fails_the_run_and_not_the_gpu(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", on_step=at_step(0, lambda: signal.raise_signal(signal.SIGTERM)))
+    ended = agent(*RUN)
+    (report,) = node.posted[0]
+
+    assert ended.code == 1
+    assert (report["outcome"], report["reason"]) == ("skipped", "preempted")
+
+
 def test_a_signal_delivers_or_spools_what_was_measured_so_far(agent: Agent, node: AgentNode) -> None:
     node.devices["GPU-a"] = scripted_gpu("GPU-a", on_step=at_step(3, lambda: signal.raise_signal(signal.SIGTERM)))
     node.server = unreachable
@@ -335,8 +362,8 @@ def test_a_signal_delivers_or_spools_what_was_measured_so_far(agent: Agent, node
     (waiting,) = [json.loads(path.read_bytes()) for path in node.spooled]
 
     assert ended.code == 1
-    assert (waiting["outcome"], waiting["reason"]) == ("failed", "preempted")
-    assert waiting["points"]
+    assert (waiting["outcome"], "reason" in waiting) == ("measured", False)
+    assert waiting["detail"].startswith("the rest of the sweep: given up: ended by SIGTERM")
     assert len(node.posts) == 1
     assert not node.touched("GPU-b")
 
