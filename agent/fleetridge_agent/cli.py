@@ -137,7 +137,8 @@ def _ended(source: Source, command: Command, *, failed: int, is_endless: bool) -
         )
         code = command(context)
         progress.clear()
-    is_cut_short = stop.is_asked and not is_endless
+    # A check ends with what its line says, whatever came after it.
+    is_cut_short = stop.is_asked and not is_endless and source.options.command != _CHECK_COMMAND
     return failed if is_cut_short and code in _DONE_OR_SKIPPED else code
 
 

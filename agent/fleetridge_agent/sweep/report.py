@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,10 +14,10 @@ from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.interface import Device
 from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, PreemptedError
-from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none
+from fleetridge_agent.gpus.discovery import Roster
+from fleetridge_agent.gpus.listing import LostGpu
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.measurement_protocol import PROTOCOL_VERSION
-from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.options import SweepOptions, method_of
 from fleetridge_agent.sweep.results import Failure, SweepResult, summary
 
@@ -34,6 +34,7 @@ class Assignment:
 
     Attributes:
         arguments: of the command line, for the reports.
+        lost: gpus of the node that the driver has lost and that nobody need try to measure.
     """
 
     run: Run
@@ -41,6 +42,7 @@ class Assignment:
     options: SweepOptions
     arguments: tuple[str, ...]
     state_dir: Path
+    lost: tuple[LostGpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,8 @@ class Measured:
     is_cut_short: bool = False
 
 
-def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Run:
-    """A run that begins now; it lists the gpus of the node unless only the CPU is measured."""
-    if target_kind == "cpu":
-        return Run(run_id=uuid7(), kind=kind)
-    roster = node_roster(nvml_or_none(), Host(), environ)
+def start_run(kind: RunKind, roster: Roster) -> Run:
+    """A run that begins now, on a node with these gpus."""
     return Run(run_id=uuid7(), kind=kind, roster=roster.gpus, roster_complete=roster.is_complete)
 
 
@@ -163,6 +162,22 @@ def refused(
         arguments=assignment.arguments,
     )
     return Measured(report, error.exit_code, is_cut_short=isinstance(error, PreemptedError))
+
+
+def lost(assignment: Assignment, gpu: LostGpu) -> Measured:
+    """Report of a gpu that the driver has lost; logged too."""
+    name = gpu.gpu.uuid or gpu.gpu.pci_bus_id or f"number {gpu.gpu.index}"
+    log.warning("gpu %s is lost (%s): %s", name, gpu.reason, gpu.detail)
+    report = build_refusal(
+        "failed",
+        Failure(gpu.reason, gpu.detail),
+        run=assignment.run,
+        node=assignment.node,
+        method=method_of(is_standard=assignment.options.is_standard, is_together=False),
+        gpu=gpu.gpu,
+        arguments=assignment.arguments,
+    )
+    return Measured(report, ExitCode.FAILED)
 
 
 def combined(codes: list[ExitCode]) -> ExitCode:

@@ -15,10 +15,10 @@ from fleetridge.report import Report
 from fleetridge_agent.busy import admission
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import DeviceBusyError, MigWithoutSliceError, NoDeviceError, SpoolError
+from fleetridge_agent.gpus import listing
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.lock import node_lock
 from fleetridge_agent.readings.nvml import open_nvml
-from fleetridge_agent.sweep import report as sweep_report
 from support.agent_commands import AgentNode, Ended, all_created, answered, at_step, scripted_gpu
 from support.stub_nvml import StubCard, StubNvml
 
@@ -199,7 +199,7 @@ def test_a_node_that_is_not_ready_names_the_gpus_that_it_saw_and_no_rate(
 ) -> None:
     """The fabric manager has not started yet: NVML lists the gpu, CUDA refuses, and 0 would be a lie."""
     card = StubCard("GPU-a", "0000:01:00.0", "NVIDIA H200")
-    monkeypatch.setattr(sweep_report, "nvml_or_none", lambda: open_nvml(StubNvml(card)))
+    monkeypatch.setattr(listing, "nvml_or_none", lambda: open_nvml(StubNvml(card)))
     node.no_gpu = NoDeviceError("CUDA answers 802", reason="cuda_not_ready")
     agent(*RUN)
     ((report,),) = node.posted
@@ -214,7 +214,7 @@ def test_every_report_names_all_gpus_of_the_node_whatever_the_variable_leaves(
 ) -> None:
     """So that the server can tell a gpu that has gone from one that was not to be measured."""
     cards = [StubCard(uuid, f"0000:0{place}:00.0", "NVIDIA H200") for place, uuid in enumerate(("GPU-a", "GPU-b"))]
-    monkeypatch.setattr(sweep_report, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setattr(listing, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     del node.devices["GPU-a"]
     agent(*RUN)
