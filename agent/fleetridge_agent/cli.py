@@ -36,6 +36,9 @@ _PROGRAM = "fleetridge-agent"
 
 _CHECK_COMMAND, _DAEMON_COMMAND = "check", "daemon"
 
+# What a command ends with that had nothing to complain of; one that a signal ended has not done what it was for.
+_DONE_OR_SKIPPED = (ExitCode.DONE, ExitCode.SKIPPED)
+
 _EXIT_CODES = (
     "Exit codes: 0 done (also when reports wait in the spool), 1 failed, 2 called wrongly, 3 no device, 4 skipped, "
     "5 the server will never take a report."
@@ -134,8 +137,9 @@ def _ended(source: Source, command: Command, *, failed: int, is_endless: bool) -
         )
         code = command(context)
         progress.clear()
-    is_cut_short = stop.is_asked and not is_endless
-    return failed if is_cut_short and code == ExitCode.DONE else code
+    # A check ends with what its line says, whatever came after it.
+    is_cut_short = stop.is_asked and not is_endless and source.options.command != _CHECK_COMMAND
+    return failed if is_cut_short and code in _DONE_OR_SKIPPED else code
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,6 +9,7 @@ Errors of the agent, each with the exit code that it ends the program with.
     │   ├── AlreadyRunningError
     │   └── DeviceBusyError
     ├── SweepError                1  measuring broke off
+    │   └── PreemptedError        4  … to make room, or as a signal asked for it
     └── SpoolError                1  the state directory cannot be used
 """
 
@@ -117,12 +118,21 @@ class SweepError(AgentError):
     Measuring broke off.
 
     Attributes:
-        reason: such as `crashed`, `out_of_memory`, `timed_out` or `preempted`.
+        reason: such as `crashed`, `out_of_memory` or `timed_out`.
     """
 
     def __init__(self, message: str, *, reason: str = "crashed") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class PreemptedError(SweepError):
+    """Measuring made room for somebody, or a signal asked for the end: it says nothing of the gpu."""
+
+    exit_code = ExitCode.SKIPPED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="preempted")
 
 
 class SpoolError(AgentError):

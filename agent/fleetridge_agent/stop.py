@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from fleetridge_agent.errors import SweepError
+from fleetridge_agent.errors import PreemptedError
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +58,10 @@ class Stop:
         End a sweep here if that was asked for.
 
         Raises:
-            SweepError: with reason `preempted`.
+            PreemptedError: it was.
         """
         if self.is_asked:
-            raise SweepError(f"ended by {self._by} before everything was measured; run it again", reason="preempted")
+            raise PreemptedError(f"ended by {self._by} before everything was measured; run it again")
 
 
 @contextmanager

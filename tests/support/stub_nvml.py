@@ -25,6 +25,7 @@ class StubCard:
             further arguments.
         fields: values by number of the field.
         slices: MIG slices; None where the card is not in MIG mode.
+        handle_error: why it gives no handle; None where it does.
     """
 
     uuid: str
@@ -33,6 +34,7 @@ class StubCard:
     readings: dict[str, Any] = field(default_factory=dict)
     fields: dict[int, float] = field(default_factory=dict)
     slices: list[StubCard] | None = None
+    handle_error: StubNvmlError | None = None
 
 
 class StubNvml:
@@ -59,6 +61,9 @@ class StubNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> StubCard:  # noqa: N802 # NVML's name
         """The card itself serves as its handle."""
+        error = self._cards[index].handle_error
+        if error is not None:
+            raise error
         return self._cards[index]
 
     def __getattr__(self, function: str) -> Any:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleetridge_agent.errors import SweepError
+from fleetridge_agent.errors import PreemptedError
 
 ProcessList = Mapping[int, int | None]
 """Memory in bytes by process id, None where the driver does not say how much."""
@@ -128,21 +128,40 @@ class ForeignUseWatch:
         self._is_forced = is_forced
         self._now = now
         self._looked_at: float | None = None
+        self._seen_alone: ForeignUse | None = None
+        self._is_somebody_here = False
+
+    @property
+    def seen_before_arrival(self) -> ForeignUse | None:
+        """What the last look saw before the one that found somebody; None where nobody arrived."""
+        return self._seen_alone if self._is_somebody_here else None
 
     def check(self) -> None:
         """
         End the sweep here if somebody has arrived or asked for the end.
 
         Raises:
-            SweepError: with reason `preempted`.
+            PreemptedError: somebody has.
         """
         self._heed()
         now = self._now()
-        if self._is_forced or (self._looked_at is not None and now - self._looked_at < _WATCH_INTERVAL_S):
+        if self._looked_at is None or now - self._looked_at >= _WATCH_INTERVAL_S:
+            self.look()
+
+    def look(self) -> None:
+        """
+        Look who uses the device, however short ago the last look was.
+
+        Raises:
+            PreemptedError: somebody else does.
+        """
+        if self._is_forced:
             return
-        self._looked_at = now
-        if self._look().contended:
-            raise SweepError(
-                "somebody else began to use this gpu, and the sweep made room; run it again when the gpu is idle",
-                reason="preempted",
+        self._looked_at = self._now()
+        seen = self._look()
+        self._is_somebody_here = bool(seen.contended)
+        if self._is_somebody_here:
+            raise PreemptedError(
+                "somebody else began to use this gpu, and the sweep made room; run it again when the gpu is idle"
             )
+        self._seen_alone = seen

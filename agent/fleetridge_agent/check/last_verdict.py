@@ -103,7 +103,9 @@ def keep_verdicts(
 def merged_verdicts(before: LastVerdict | None, now: LastVerdict, *, all_gpus: bool) -> LastVerdict:
     """What is known after a check, given what was known before."""
     known = {} if before is None else {gpu.identity: gpu for gpu in before.gpus}
-    gpus = {gpu.identity: known.get(gpu.identity, gpu) if gpu.passing else gpu for gpu in now.gpus}
+    # One that was absent and that somebody uses is back.
+    kept = {identity: gpu for identity, gpu in known.items() if not gpu.absent}
+    gpus = {gpu.identity: kept.get(gpu.identity, gpu) if gpu.passing else gpu for gpu in now.gpus}
     if not all_gpus:
         gpus = {**known, **gpus}
     return now.model_copy(update={"gpus": tuple(gpus.values())})

@@ -78,6 +78,8 @@ class GpuVerdict(_Kept):
         uuid, pci_bus_id, index: identity, place, and the driver's number by place, as far as each is known.
         reason: a few words, where the state is unknown.
         passing: whether it is unknown only because somebody else needed the gpu.
+        absent: gpus that should be there and cannot be used, for which this stands: one whose identity is known, or
+            any number of them; 0 for a gpu that is there.
     """
 
     uuid: str | None = None
@@ -87,6 +89,7 @@ class GpuVerdict(_Kept):
     state: State
     reason: str = ""
     passing: bool = False
+    absent: Annotated[int, Field(ge=0)] = 0
     judged_at: AwareDatetime
     roofs: Annotated[tuple[RoofVerdict, ...], Field(max_length=512)] = ()
 
@@ -100,6 +103,11 @@ class GpuVerdict(_Kept):
     def identity(self) -> str:
         """What two verdicts on one gpu have in common: its UUID, else its PCI address, else its number."""
         return self.uuid or self.pci_bus_id or f"index {self.index}"
+
+    @property
+    def has_name(self) -> bool:
+        """Whether anything tells the gpu from others."""
+        return self.index is not None or self.uuid is not None or self.pci_bus_id is not None
 
     @property
     def is_below_band(self) -> bool:
@@ -163,8 +171,13 @@ def _parts(verdicts: Sequence[GpuVerdict], *, trouble: str, old: timedelta | Non
 
 def _about(verdicts: Sequence[GpuVerdict]) -> Iterator[str]:
     state = worst_state(verdict.state for verdict in verdicts)
-    those = [verdict for verdict in verdicts if verdict.state == state]
-    if len(verdicts) > 1:
+    absent = [verdict for verdict in verdicts if verdict.absent and verdict.state == state]
+    if absent:
+        yield from _about_absent(absent, there=sum(not verdict.absent for verdict in verdicts))
+    those = [verdict for verdict in verdicts if verdict.state == state and not verdict.absent]
+    if not those:
+        return
+    if len(verdicts) > 1 and not absent:
         yield f"{len(verdicts)} gpus" if state == "ok" else f"{len(those)} of {len(verdicts)} gpus"
     # Those that have a place in a band first, the one furthest below it at the head.
     verdict = min(those, key=_deviation)
@@ -175,6 +188,18 @@ def _about(verdicts: Sequence[GpuVerdict]) -> Iterator[str]:
         yield f"{_short_name(verdict)} {signed_percent(worst.deviation)} in {worst.roof}"
         if state == "degraded" and verdict.index is not None and verdict.uuid:
             yield verdict.uuid[:_UUID_CHARACTERS]
+
+
+def _about_absent(absent: Sequence[GpuVerdict], *, there: int) -> Iterator[str]:
+    yield f"{there} of {there + sum(verdict.absent for verdict in absent)} gpus are there"
+    named = next((verdict for verdict in absent if verdict.has_name), None)
+    if named is None:
+        if absent[0].reason:
+            yield _short(absent[0].reason)
+        return
+    yield f"{_short_name(named)} {_short(named.reason)}".strip()
+    if named.index is not None and named.uuid:
+        yield named.uuid[:_UUID_CHARACTERS]
 
 
 def _deviation(verdict: GpuVerdict) -> float:

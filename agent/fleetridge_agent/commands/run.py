@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from fleetridge.report import Report, RunKind
 from fleetridge_agent.busy.admission import idle_first, refuse_if_busy
 from fleetridge_agent.check.last_verdict import keep_verdicts, read_last
 from fleetridge_agent.check.reference import bands_for, fleet_reference, now
 from fleetridge_agent.check.rule import PASSING_REASONS, confirmed_by_past, verdict_on
+from fleetridge_agent.commands.absences import absences
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.node_listing import listing_of
 from fleetridge_agent.config import options, resolved
 from fleetridge_agent.deliver.dispatch import dispatch, log_tally, spooled
 from fleetridge_agent.deliver.retrying_client import Client
 from fleetridge_agent.deliver.server_address import Server
 from fleetridge_agent.deliver.spool import Outgoing, Spool
 from fleetridge_agent.errors import AlreadyRunningError, DeviceBusyError, ExitCode, NoDeviceError
+from fleetridge_agent.gpus.listing import Listing
 from fleetridge_agent.gpus.targets import Target, measurable
 from fleetridge_agent.lock import node_lock
 from fleetridge_agent.output.tables import run_table
 from fleetridge_agent.progress import Progress
-from fleetridge_agent.sweep.report import Assignment, Measured, combined, refused, start_run
+from fleetridge_agent.sweep.report import Assignment, Measured, combined, lost, refused, start_run
 from fleetridge_agent.worker.launcher import Launcher
 
 log = logging.getLogger(__name__)
@@ -69,7 +71,8 @@ def measure_and_deliver(
         AgentError: with the exit code that the program ends with.
     """
     server = resolved.server_of(context.source)
-    assignment = _assignment(context, kind)
+    listing = listing_of(context)
+    assignment = _assignment(context, kind, listing)
     spool = Spool(context.state_dir)
     with Client(server, wait=context.stop.wait) as client:
         found: list[Measured] = []
@@ -82,26 +85,20 @@ def measure_and_deliver(
         tally = dispatch(client.deliver, spool, outgoing, is_stopped=lambda: context.stop.is_asked)
     # Of half of a roofline no band speaks.
     if not context.stop.is_asked and options.MODE.required(context.source) == "all":
-        _keep_verdicts(
-            [measured.report for measured in found],
-            server,
-            context.state_dir,
-            assignment.node.name or "",
-            all_gpus=resolved.measures_all_gpus(context.source),
-        )
+        _keep_verdicts(context, [measured.report for measured in found], server, assignment, listing)
     return _code(combined([measured.code for measured in found]), log_tally(tally))
 
 
-def _assignment(context: Context, kind: RunKind) -> Assignment:
+def _assignment(context: Context, kind: RunKind, listing: Listing) -> Assignment:
     source = context.source
-    device_kind = resolved.device_kind(source)
     sweep_options, node = resolved.sweep_options(source), resolved.node_of(source)
     return Assignment(
-        run=start_run(kind, device_kind, source.environ),
+        run=start_run(kind, listing.roster),
         node=node,
         options=sweep_options,
         arguments=resolved.arguments_of("run", source, (*options.MEASURING, options.ALL_AT_ONCE)),
         state_dir=context.state_dir,
+        lost=listing.lost_of(resolved.chosen_gpus(source)),
     )
 
 
@@ -115,7 +112,10 @@ def _measured_under_lock(context: Context, assignment: Assignment) -> Iterator[M
 
 
 def _measured(context: Context, assignment: Assignment) -> Iterator[Measured]:
-    unusable, gpus = measurable(resolved.device_kind(context.source), resolved.chosen_gpus(context.source))
+    for gpu in assignment.lost:
+        yield lost(assignment, gpu)
+    source, gone = context.source, [gpu.gpu for gpu in assignment.lost]
+    unusable, gpus = measurable(resolved.device_kind(source), resolved.chosen_gpus(source), gone)
     for card, error in unusable:
         yield refused(assignment, error, card)
     launcher = _launcher(context, gpus)
@@ -171,7 +171,9 @@ def _code(measuring: ExitCode, delivering: ExitCode) -> ExitCode:
     return measuring if measuring is not ExitCode.DONE else delivering
 
 
-def _keep_verdicts(reports: Sequence[Report], server: Server, state_dir: Path, node: str, *, all_gpus: bool) -> None:
+def _keep_verdicts(
+    context: Context, reports: Sequence[Report], server: Server, assignment: Assignment, listing: Listing
+) -> None:
     """
     Leave the verdict of a run for `check --max-age`; a run does not fail for it.
 
@@ -179,20 +181,27 @@ def _keep_verdicts(reports: Sequence[Report], server: Server, state_dir: Path, n
     asked for something that no band speaks of, the last verdict stays what it is.
 
     Args:
+        context: the command's.
         reports: of its gpus, or of the node where none could be measured.
         server: that is asked for the fleet's band.
-        state_dir: where state is kept.
-        node: its name.
-        all_gpus: whether the run was of all gpus of the node.
+        assignment: of the run.
+        listing: the gpus of the node.
     """
+    state_dir, node = assignment.state_dir, assignment.node.name or ""
+    all_gpus = resolved.measures_all_gpus(context.source)
     alone = [report for report in reports if report.agent.method in _METHODS_ALONE]
     trouble = next((report.reason for report in alone if report.gpu is None), None)
     if trouble in PASSING_REASONS or any(report.agent.method != _STANDARD for report in alone):
         return
     reference, last = fleet_reference(server, state_dir), read_last(state_dir, node)
     past = {} if last is None else {verdict.identity: verdict for verdict in last.gpus}
+    lost_gpus = [one.gpu for one in assignment.lost]
     found = [
-        verdict_on(report, bands_for(reference, report).bands, at=now()) for report in alone if report.gpu is not None
+        verdict_on(report, bands_for(reference, report).bands, at=now())
+        for report in alone
+        if report.gpu is not None and report.gpu not in lost_gpus
     ]
     verdicts = [confirmed_by_past(verdict, past.get(verdict.identity)) for verdict in found]
+    # Where nothing could be measured nobody can tell what is missing; what the driver gives up is known even then.
+    verdicts += absences(verdicts, assignment, listing, context.source.environ, all_gpus=all_gpus and trouble is None)
     keep_verdicts(verdicts, state_dir, node, all_gpus=all_gpus, trouble=trouble or "")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fleetridge.text_table import DEFAULT_WIDTH
 from fleetridge_agent.commands.context import Context
+from fleetridge_agent.commands.node_listing import listing_of
 from fleetridge_agent.config import options, resolved
 from fleetridge_agent.config.setting_types import Source
 from fleetridge_agent.errors import AgentError, ExitCode, UsageError
@@ -136,7 +137,7 @@ def _choices(context: Context) -> _Choices:
     node = resolved.node_of(source)
     chosen = targets(kind, _DEFAULT_GPUS if options.GPUS.given(source) is None else resolved.chosen_gpus(source))
     assignment = Assignment(
-        run=start_run("manual", kind, source.environ),
+        run=start_run("manual", listing_of(context).roster),
         node=node,
         options=sweep_options,
         arguments=resolved.arguments_of("sweep", source),

@@ -77,7 +77,10 @@ def cards(node: NodeState) -> Iterator[Finding]:
     facts = _nvml_or_none(node)
     if facts is None or facts.trouble is not None or not node.settings.measures_gpus:
         return
-    yield from _gone(node, len(facts.cards))
+    for lost in facts.lost:
+        place = "" if lost.pci_bus_id is None else f" at {lost.pci_bus_id}"
+        yield problem("cards", f"gpu {lost.index}{place} cannot be used: {lost.error}", _HANGS)
+    yield from _gone(node, len(facts.cards) + len(facts.lost))
     unsliced = [card for card in facts.cards if card.split and not card.slices]
     if unsliced:
         report = problem if len(unsliced) == len(facts.cards) else warning

@@ -72,12 +72,21 @@ class CardFacts(Facts):
     use: str | None = None
 
 
+class LostCardFacts(Facts):
+    """A card that NVML counts and of which it says that it cannot be used, in the driver's words."""
+
+    index: int
+    pci_bus_id: str | None = None
+    error: str
+
+
 class NvmlFacts(Facts):
-    """What NVML says; `trouble` where it cannot be used."""
+    """What NVML says; `trouble` where it cannot be used. `lost` are cards beside those that can be."""
 
     trouble: Trouble | None = None
     driver: str | None = None
     cards: tuple[CardFacts, ...] = ()
+    lost: tuple[LostCardFacts, ...] = ()
 
 
 class CudaFacts(Facts):
@@ -198,7 +207,13 @@ def nvml_facts(library: Any = None) -> NvmlFacts:  # noqa: ANN401 # a module
         nvml = open_nvml(library)
     except NvmlError as error:
         return NvmlFacts(trouble=_trouble_of(error))
-    return NvmlFacts(driver=nvml.driver, cards=tuple(_card(card) for card in nvml.cards()))
+    return NvmlFacts(
+        driver=nvml.driver,
+        cards=tuple(_card(card) for card in nvml.cards()),
+        lost=tuple(
+            LostCardFacts(index=card.index, pci_bus_id=card.pci_bus_id, error=card.error) for card in nvml.lost_cards()
+        ),
+    )
 
 
 def cuda_facts(library: Any = None) -> CudaFacts:  # noqa: ANN401 # a C library

@@ -28,6 +28,9 @@ _NO_DRIVER = "no_driver"
 
 _CPU_HINT = "give --device cpu to measure the CPU instead"
 
+# Variables of CUDA and ROCm that leave a process some gpus only.
+_VISIBILITY_VARIABLES = (VISIBLE_DEVICES, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
 # Slurm lets a job see only its own gpus.
 _SLURM_JOB = "SLURM_JOB_ID"
 
@@ -102,7 +105,7 @@ class Roster:
     The gpus of a node.
 
     Attributes:
-        gpus: None where the driver could not be asked.
+        gpus: those that are lost included; None where the driver could not be asked.
         is_complete: whether nothing was hidden from the list; None where nobody can tell. Only a complete list lets a
             reader conclude that a gpu has gone.
     """
@@ -111,23 +114,53 @@ class Roster:
     is_complete: bool | None
 
 
-def node_roster(nvml: Nvml | None, host: Host, environ: Mapping[str, str]) -> Roster:
+def node_roster(nvml: Nvml | None, host: Host, environ: Mapping[str, str], *, lost: Sequence[RosterGpu] = ()) -> Roster:
     """
     Gpus of this node by NVML, which CUDA_VISIBLE_DEVICES does not hide anything from; containers and Slurm do.
 
     A split card stands for itself while it has no slices, as it cannot be measured then but is there.
+
+    Args:
+        nvml: None where it cannot be used.
+        host: the node.
+        environ: of this process.
+        lost: entries of the gpus that NVML counts and that are lost.
     """
     if nvml is None:
         return Roster(None, None)
     cards = nvml.cards()
-    gpus = [gpu for card in cards for gpu in (tuple(card.slices()) or (card,))]
-    return Roster(tuple(_entry(gpu) for gpu in gpus), _is_complete(len(cards), host, environ))
+    gpus = [gpu for card in cards for gpu in units_of(card)]
+    is_complete = _is_complete(len(cards) + len(nvml.lost_cards()), host, environ)
+    entries = sorted((*map(_entry, gpus), *lost), key=lambda entry: -1 if entry.index is None else entry.index)
+    return Roster(tuple(entries), is_complete)
+
+
+def units_of(card: NvmlGpu) -> tuple[NvmlGpu, ...]:
+    """The gpus that a card is to a roster: its slices, else itself."""
+    return tuple(card.slices()) or (card,)
+
+
+def may_hide_gpus(roster: Roster, host: Host, environ: Mapping[str, str]) -> bool:
+    """Whether a gpu that is not seen may be there nevertheless: hidden from this container, job or process."""
+    if roster.is_complete is not None:
+        return not roster.is_complete
+    return host.is_container(environ) or any(environ.get(name) for name in (_SLURM_JOB, *_VISIBILITY_VARIABLES))
+
+
+def is_visible(entry: RosterGpu, environ: Mapping[str, str]) -> bool:
+    """Whether the variable leaves a gpu of the roster to this process, as far as names and numbers tell."""
+    words = environ.get(VISIBLE_DEVICES)
+    return words is None or any(_names(word.strip(), entry.index, entry.uuid) for word in words.split(","))
 
 
 def _is_named(gpu: NvmlGpu, word: str) -> bool:
+    return _names(word, gpu.index, gpu.uuid, gpu.card_uuid)
+
+
+def _names(word: str, index: int | None, *uuids: str | None) -> bool:
     if word.isdecimal():
-        return gpu.index == int(word)
-    return bool(word) and any((uuid or "").startswith(word) for uuid in (gpu.uuid, gpu.card_uuid))
+        return index == int(word)
+    return bool(word) and any((uuid or "").startswith(word) for uuid in uuids)
 
 
 def _slices_by_nvml() -> tuple[CudaGpu, ...]:

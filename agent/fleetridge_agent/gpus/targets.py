@@ -59,7 +59,7 @@ class Target:
         return f"{self.gpu.device or 'gpu'} ({self.gpu.uuid or self.gpu.pci_bus_id or self.gpu.number})"
 
 
-def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, but: Collection[Target] = ()) -> tuple[Target, ...]:
+def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, but: Collection[Gpu] = ()) -> tuple[Target, ...]:
     """
     Devices to measure, each once, in the order asked for.
 
@@ -73,17 +73,19 @@ def targets(kind: DeviceKind, chosen: Sequence[str] | None, *, but: Collection[T
     """
     if kind == "cpu":
         return (Target("cpu"),)
+    uuids = {gpu.uuid for gpu in but if gpu.uuid is not None}
+    wanted = None if chosen is None else [word for word in chosen if word not in uuids]
+    if chosen and not wanted:
+        return ()
     there = visible_gpus()
-    if chosen is None:
-        return tuple(Target("cuda", gpu) for gpu in there)
-    left_out = {str(target.which) for target in but}
-    wanted = [word for word in chosen if word not in left_out]
-    gpus = [chosen_gpu(there, int(word) if word.isdecimal() else word) for word in wanted]
-    return tuple(Target("cuda", gpu) for gpu in dict.fromkeys(gpus))
+    gpus = there if wanted is None else [chosen_gpu(there, int(w) if w.isdecimal() else w) for w in wanted]
+    places = {gpu.pci_bus_id for gpu in but if gpu.pci_bus_id is not None and gpu.uuid is None}
+    kept = [gpu for gpu in dict.fromkeys(gpus) if gpu.uuid not in uuids and gpu.pci_bus_id not in places]
+    return tuple(Target("cuda", gpu) for gpu in kept)
 
 
 def measurable(
-    kind: DeviceKind, chosen: Sequence[str] | None
+    kind: DeviceKind, chosen: Sequence[str] | None, lost: Collection[Gpu] = ()
 ) -> tuple[tuple[tuple[Target, MigWithoutSliceError], ...], tuple[Target, ...]]:
     """
     What a command that measures a whole node makes of its gpus: those that cannot be measured and why, and the others.
@@ -91,13 +93,15 @@ def measurable(
     Args:
         kind: whether to measure the CPU or gpus.
         chosen: CUDA numbers and UUIDs; None for all.
+        lost: gpus that the driver has lost, which CUDA may still list.
 
     Raises:
         NoDeviceError: there is no gpu, or not one that was chosen.
     """
     unusable = without_slice(kind, chosen)
     try:
-        gpus = targets(kind, chosen, but={card for card, _ in unusable})
+        cards = [card.identity for card, _ in unusable]
+        gpus = targets(kind, chosen, but=[*lost, *(card for card in cards if card is not None)])
     except MigWithoutSliceError:
         if not unusable:
             raise

@@ -83,10 +83,15 @@ class Host:
 
     def nvidia_gpus_on_bus(self) -> int | None:
         """Gpus on the PCI bus, those that are handed to a virtual machine left out; containers see all of the host."""
+        addresses = self.nvidia_addresses()
+        return None if addresses is None else len(addresses)
+
+    def nvidia_addresses(self) -> tuple[str, ...] | None:
+        """PCI addresses of these gpus, in order, as the kernel spells them."""
         folder = self.root / "sys/bus/pci/devices"
         if not folder.is_dir():
             return None
-        return sum(1 for device in folder.iterdir() if self._is_own_gpu(device))
+        return tuple(sorted(device.name for device in folder.iterdir() if self._is_own_gpu(device)))
 
     def has_amd_gpu(self) -> bool:
         """Whether there is an AMD gpu that can compute."""

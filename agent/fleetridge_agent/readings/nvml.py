@@ -8,24 +8,41 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fleetridge_agent.errors import AgentError
 from fleetridge_agent.readings.optional_reading import canonical_bus_id, count, reading, text, without_profile
+
+NVML_UNKNOWN_ERROR = "nvml_unknown_error"
 
 # nvmlReturn_t of nvml.h.
 _REASON_OF_CODE = {
     9: "driver_not_loaded",
     12: "no_driver",
     18: "driver_library_mismatch",
-    999: "nvml_unknown_error",
+    999: NVML_UNKNOWN_ERROR,
 }
 _REMEDY_OF_REASON = {
     "driver_not_loaded": "load the kernel module (`modprobe nvidia`) or reboot the node",
     "no_driver": "install the NVIDIA driver, or let the container runtime pass it in",
     "driver_library_mismatch": "reboot the node, or reload the kernel module: the driver was upgraded under it",
-    "nvml_unknown_error": "restart this container: it has lost its gpus, as after a reload of the node's services",
+    NVML_UNKNOWN_ERROR: "restart this container: it has lost its gpus, as after a reload of the node's services",
 }
+
+# With these the driver says of one card that it cannot be used, whatever becomes of the others; whichever else a card
+# answers with (that this user may not see it, that it does not know the reading) says nothing of its health.
+_REASON_OF_LOST_CARD = {
+    8: "gpu_insufficient_power",
+    11: "gpu_irq_issue",
+    15: "gpu_lost",
+    16: "gpu_reset_required",
+    999: NVML_UNKNOWN_ERROR,
+}
+
+# What every card has to answer with or say that it does not know. Some drivers do not know single readings of healthy
+# cards and call that an unknown error, so that this counts only where all readings say so.
+_PROBES = ("nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo")
 
 _SUCCESS = 0
 
@@ -111,6 +128,12 @@ class NvmlGpu:
         mode = self.read("nvmlDeviceGetMigMode")
         return isinstance(mode, list | tuple) and bool(mode) and mode[0] == 1
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """Memory of the gpu or slice as the driver counts it, used or not."""
+        info = self.read("nvmlDeviceGetMemoryInfo")
+        return count(reading(lambda: info.total))
+
     def slices(self) -> Iterator[NvmlGpu]:
         """MIG slices of a split card."""
         for position in range(count(self.read("nvmlDeviceGetMaxMigDeviceCount")) or 0):
@@ -120,6 +143,26 @@ class NvmlGpu:
 
     def _call(self, function: str, *arguments: object) -> object:
         return getattr(self._library, function)(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class LostCard:
+    """
+    One card that the driver counts and that cannot be used any more.
+
+    Attributes:
+        index: by PCI address, among all that the driver counts.
+        reason: such as `gpu_lost`.
+        error: what NVML says.
+        uuid, pci_bus_id, device: None where the driver does not say them any more either.
+    """
+
+    index: int
+    reason: str
+    error: str
+    uuid: str | None = None
+    pci_bus_id: str | None = None
+    device: str | None = None
 
 
 class Nvml:
@@ -134,12 +177,38 @@ class Nvml:
         return text(reading(self._library.nvmlSystemGetDriverVersion))
 
     def cards(self) -> tuple[NvmlGpu, ...]:
-        """All cards, by PCI address. One that does not answer is left out."""
-        cards = (
-            (index, reading(self._library.nvmlDeviceGetHandleByIndex, index))
-            for index in range(count(reading(self._library.nvmlDeviceGetCount)) or 0)
-        )
-        return tuple(NvmlGpu(self._library, handle, index=index) for index, handle in cards if handle is not None)
+        """All cards that can be used, by PCI address. One that is lost or does not answer is left out."""
+        return tuple(card for card in self._asked() if isinstance(card, NvmlGpu))
+
+    def lost_cards(self) -> tuple[LostCard, ...]:
+        """Cards that the driver counts and of which it says that they cannot be used, by PCI address."""
+        return tuple(card for card in self._asked() if isinstance(card, LostCard))
+
+    def _asked(self) -> Iterator[NvmlGpu | LostCard | None]:
+        for index in range(count(reading(self._library.nvmlDeviceGetCount)) or 0):
+            yield self._card(index)
+
+    def _card(self, index: int) -> NvmlGpu | LostCard | None:
+        """A card, why it is lost, or None where neither can be told."""
+        try:
+            handle = self._library.nvmlDeviceGetHandleByIndex(index)
+        except Exception as error:  # noqa: BLE001 # as `reading` has it
+            reason = _REASON_OF_LOST_CARD.get(_code(error))
+            return None if reason is None else LostCard(index, reason, str(error))
+        card = NvmlGpu(self._library, handle, index=index)
+        refusals = [refusal for probe in _PROBES if (refusal := self._refusal(probe, handle)) is not None]
+        reasons = [_REASON_OF_LOST_CARD.get(_code(refusal)) for refusal in refusals]
+        for refusal, reason in zip(refusals, reasons, strict=True):
+            if reason is not None and (reason != NVML_UNKNOWN_ERROR or reasons == [reason] * len(_PROBES)):
+                return LostCard(index, reason, str(refusal), card.uuid, card.pci_bus_id, card.device)
+        return card
+
+    def _refusal(self, function: str, handle: object) -> Exception | None:
+        try:
+            getattr(self._library, function)(handle)
+        except Exception as error:  # noqa: BLE001 # as `reading` has it
+            return error
+        return None
 
     def cards_without_slice(self) -> tuple[NvmlGpu, ...]:
         """Cards in MIG mode of which nothing can be measured until somebody creates a slice."""
@@ -174,10 +243,15 @@ def open_nvml(library: Any = None) -> Nvml:  # noqa: ANN401 # a module
     try:
         library.nvmlInit()
     except library.NVMLError as error:
-        reason = _REASON_OF_CODE.get(getattr(error, "value", 0), "nvml_error")
+        reason = _REASON_OF_CODE.get(_code(error), "nvml_error")
         remedy = _REMEDY_OF_REASON.get(reason, "see whether `nvidia-smi` works on this node")
         raise NvmlError(f"NVML: {error}; {remedy}", reason=reason) from error
     return Nvml(library)
+
+
+def _code(error: Exception) -> int:
+    code = getattr(error, "value", 0)
+    return code if isinstance(code, int) else 0
 
 
 def _field(value: Any) -> object:  # noqa: ANN401 # a structure of C

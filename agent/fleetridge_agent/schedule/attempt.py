@@ -93,7 +93,10 @@ class AttemptResult:
     @property
     def lost_gpus_reason(self) -> str | None:
         """Reason for which this process cannot measure any more, None where it can."""
-        return next((one.reason for one in self.unmeasured if one.reason in _LOST_REASONS), None)
+        reasons = [one.reason for one in self.unmeasured]
+        # One card of several that its driver has lost is a fault of that card; a new process would not find it either.
+        is_all = not self.measured and all(reason in _LOST_REASONS for reason in reasons)
+        return reasons[0] if reasons and is_all else None
 
 
 def is_passing(reason: str | None) -> bool:

@@ -19,7 +19,7 @@ from fleetridge.report import Evidence, Sweep
 from fleetridge_agent.busy.admission import admitted
 from fleetridge_agent.busy.foreign_use import ForeignUseWatch
 from fleetridge_agent.device.interface import Device, OutOfDeviceMemoryError, UnsupportedError
-from fleetridge_agent.errors import AgentError, NoDeviceError, SweepError, UsageError
+from fleetridge_agent.errors import AgentError, NoDeviceError, PreemptedError, SweepError, UsageError
 from fleetridge_agent.gpus.discovery import chosen_gpu, nvml_or_none, visible_gpus
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.measurement_protocol import DeviceKind
@@ -28,9 +28,9 @@ from fleetridge_agent.readings.evidence import EvidenceLog
 from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.call_timer import CallTimer
 from fleetridge_agent.sweep.options import SweepOptions
-from fleetridge_agent.sweep.plan import Step, SweepPlan, plan_sweep
+from fleetridge_agent.sweep.plan import ReferenceStep, Step, StreamStep, SustainedStep, SweepPlan, plan_sweep
 from fleetridge_agent.sweep.report import Assignment, Measured, build_report, code_of, refused
-from fleetridge_agent.sweep.results import Failure, SweepResult
+from fleetridge_agent.sweep.results import Failure, Note, SweepResult
 from fleetridge_agent.sweep.step_executor import StepExecutor
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def measure_admitted(
     )
     if report.outcome != "measured":
         log.warning("%s: %s (%s): %s", target, report.outcome, report.reason, report.detail)
-    return Measured(report, code_of(report.outcome))
+    return Measured(report, code_of(report.outcome), is_cut_short=result.is_cut_short)
 
 
 def open_device(kind: DeviceKind | None = None, which: int | str | None = None) -> Device:
@@ -169,8 +169,9 @@ class _Sweep:
         self._options = options
         self._plan = plan
         self._evidence = EvidenceLog(device.telemetry)
-        watch = ForeignUseWatch(device.foreign_use, check_stop=check_stop, is_forced=options.force)
-        self._executor = StepExecutor(CallTimer(device, options.fill, plan.pace, self._evidence, watch))
+        self._watch = ForeignUseWatch(device.foreign_use, check_stop=check_stop, is_forced=options.force)
+        self._executor = StepExecutor(CallTimer(device, options.fill, plan.pace, self._evidence, self._watch))
+        self._is_cut_short = False
 
     def result(self, on_progress: Callable[[Progress], None], *, is_contended: bool) -> SweepResult:
         """Take all steps, or as many as can be taken; what breaks is in the result, not raised."""
@@ -191,6 +192,7 @@ class _Sweep:
             evidence=self._whole_evidence(is_contended=is_contended),
             notes=tuple(executor.notes),
             failure=failure,
+            is_cut_short=self._is_cut_short,
             is_standard=executor.is_standard and self._options.is_standard,
         )
 
@@ -199,6 +201,11 @@ class _Sweep:
             for number, step in enumerate(self._plan.steps, start=1):
                 on_progress(Progress(number, len(self._plan.steps), str(step)))
                 self._execute(step)
+        except PreemptedError as error:
+            self._is_cut_short = True
+            if not self._executor.has_all_judged(self._plan.steps):
+                return Failure(error.reason, str(error))
+            self._executor.notes.append(Note("the rest of the sweep", error.reason, f"given up: {error}"))
         except SweepError as error:
             return Failure(error.reason, str(error))
         except KeyboardInterrupt:
@@ -214,16 +221,34 @@ class _Sweep:
         except (OutOfDeviceMemoryError, UnsupportedError) as error:
             self._executor.note_skipped(step, error)
         else:
+            self._make_sure_of(step)
             return
         # Only here, as the error holds on to the operands of its frames.
         self._device.release()
+
+    def _make_sure_of(self, step: Step) -> None:
+        """
+        Look once more behind a judged roof: somebody who came since the last look shared the device with it.
+
+        Raises:
+            PreemptedError: somebody did; what the step found is forgotten.
+        """
+        if not isinstance(step, ReferenceStep | StreamStep | SustainedStep):
+            return
+        try:
+            self._watch.look()
+        except PreemptedError:
+            self._executor.discard_judged(step)
+            raise
 
     def _sweep(self) -> Sweep:
         used_bytes = self._executor.buffer_bytes
         return self._plan.wire.model_copy(update={} if used_bytes is None else {"buffer_bytes": used_bytes})
 
     def _whole_evidence(self, *, is_contended: bool) -> Evidence:
-        foreign = self._device.foreign_use()
+        # What is kept of a sweep that made room was measured before anybody came.
+        before = self._watch.seen_before_arrival if self._executor.has_all_judged(self._plan.steps) else None
+        foreign = before or self._device.foreign_use()
         return self._device.description.evidence.model_copy(
             update={
                 "phases": self._evidence.phases(),

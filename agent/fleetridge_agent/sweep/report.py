@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,11 +13,11 @@ from fleetridge.report import SCHEMA_VERSION, Agent, Evidence, Gpu, Method, Node
 from fleetridge.terminal_text import shortened, visible
 from fleetridge.uuid7 import uuid7
 from fleetridge_agent.device.interface import Device
-from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode
-from fleetridge_agent.gpus.discovery import node_roster, nvml_or_none
+from fleetridge_agent.errors import AgentError, DeviceBusyError, ExitCode, PreemptedError
+from fleetridge_agent.gpus.discovery import Roster
+from fleetridge_agent.gpus.listing import LostGpu
 from fleetridge_agent.gpus.targets import Target
 from fleetridge_agent.measurement_protocol import PROTOCOL_VERSION
-from fleetridge_agent.readings.host import Host
 from fleetridge_agent.sweep.options import SweepOptions, method_of
 from fleetridge_agent.sweep.results import Failure, SweepResult, summary
 
@@ -34,6 +34,7 @@ class Assignment:
 
     Attributes:
         arguments: of the command line, for the reports.
+        lost: gpus of the node that the driver has lost and that nobody need try to measure.
     """
 
     run: Run
@@ -41,6 +42,7 @@ class Assignment:
     options: SweepOptions
     arguments: tuple[str, ...]
     state_dir: Path
+    lost: tuple[LostGpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +52,16 @@ class Measured:
 
     Attributes:
         code: that the program would end with if this were its only device.
+        is_cut_short: whether its sweep made room before its end.
     """
 
     report: Report
     code: ExitCode
+    is_cut_short: bool = False
 
 
-def start_run(kind: RunKind, target_kind: str, environ: Mapping[str, str]) -> Run:
-    """A run that begins now; it lists the gpus of the node unless only the CPU is measured."""
-    if target_kind == "cpu":
-        return Run(run_id=uuid7(), kind=kind)
-    roster = node_roster(nvml_or_none(), Host(), environ)
+def start_run(kind: RunKind, roster: Roster) -> Run:
+    """A run that begins now, on a node with these gpus."""
     return Run(run_id=uuid7(), kind=kind, roster=roster.gpus, roster_complete=roster.is_complete)
 
 
@@ -74,9 +75,9 @@ def build_report(
     gpus_at_once: int | None = None,
 ) -> Report:
     """
-    Report of one sweep: measured, or unsupported or failed where it measured nothing or broke.
+    Report of one sweep: measured; unsupported or failed where it measured nothing or broke; skipped if it made room.
 
-    A sweep that broke keeps the points and roofs that it had.
+    A sweep that broke, or made room before its judged roofs were found, keeps the points and roofs that it had.
 
     Args:
         result: what was measured.
@@ -160,7 +161,23 @@ def refused(
         evidence=error.evidence if isinstance(error, DeviceBusyError) else None,
         arguments=assignment.arguments,
     )
-    return Measured(report, error.exit_code)
+    return Measured(report, error.exit_code, is_cut_short=isinstance(error, PreemptedError))
+
+
+def lost(assignment: Assignment, gpu: LostGpu) -> Measured:
+    """Report of a gpu that the driver has lost; logged too."""
+    name = gpu.gpu.uuid or gpu.gpu.pci_bus_id or f"number {gpu.gpu.index}"
+    log.warning("gpu %s is lost (%s): %s", name, gpu.reason, gpu.detail)
+    report = build_refusal(
+        "failed",
+        Failure(gpu.reason, gpu.detail),
+        run=assignment.run,
+        node=assignment.node,
+        method=method_of(is_standard=assignment.options.is_standard, is_together=False),
+        gpu=gpu.gpu,
+        arguments=assignment.arguments,
+    )
+    return Measured(report, ExitCode.FAILED)
 
 
 def combined(codes: list[ExitCode]) -> ExitCode:
@@ -187,7 +204,8 @@ def _outcome(result: SweepResult) -> tuple[Outcome, str | None, str | None]:
     """Outcome, reason and detail."""
     notes = summary(result.notes)
     if result.failure is not None:
-        return "failed", result.failure.reason, result.failure.detail
+        outcome: Outcome = "skipped" if result.is_cut_short else "failed"
+        return outcome, result.failure.reason, result.failure.detail
     if result.points:
         return "measured", None, notes
     if all(note.reason == "unsupported" for note in result.notes):

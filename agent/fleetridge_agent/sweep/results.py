@@ -25,7 +25,7 @@ class Note:
 
     Attributes:
         what: the step.
-        reason: `out_of_memory`, `unsupported`, `falling`, `two_states` or `unstable`.
+        reason: `out_of_memory`, `unsupported`, `falling`, `two_states`, `unstable` or `preempted`.
         detail: sentence for people.
     """
 
@@ -50,7 +50,8 @@ class SweepResult:
     Attributes:
         points, roofs: everything measured before the end, early or not.
         notes: what was left out or measured otherwise, and why.
-        failure: None where the sweep reached its end.
+        failure: None where the sweep reached its end, or made room after all judged roofs had been measured.
+        is_cut_short: whether the sweep made room before its end.
         is_standard: whether the judged roofs were measured as every agent measures them.
         sweep: what was asked for, with the buffers that were really used.
     """
@@ -63,6 +64,7 @@ class SweepResult:
     evidence: Evidence
     notes: tuple[Note, ...] = ()
     failure: Failure | None = None
+    is_cut_short: bool = False
     is_standard: bool = True
 
 

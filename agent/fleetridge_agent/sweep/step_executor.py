@@ -52,6 +52,7 @@ class StepExecutor:
     is_standard: bool = True
     is_unstable: bool | None = None
     _given_up: set[GemmVariant] = field(default_factory=set)
+    _not_taken: set[Step] = field(default_factory=set)
 
     def execute(self, step: Step) -> None:
         """
@@ -80,9 +81,30 @@ class StepExecutor:
         else:
             self._decode(step)
 
+    def discard_judged(self, step: Step) -> None:
+        """Forget what a step found of judged roofs, where somebody may have used the device meanwhile."""
+        if isinstance(step, ReferenceStep):
+            self.results.references.pop(step.gemm.variant, None)
+        elif isinstance(step, SustainedStep):
+            self.results.sustained.pop(step.gemm.variant, None)
+        elif isinstance(step, StreamStep):
+            self.results.streams.clear()
+
+    def has_all_judged(self, steps: Sequence[Step]) -> bool:
+        """Whether the judged burst and memory roofs among these steps were found, as far as the device has them."""
+        found = [
+            step.gemm.variant in self.results.references
+            if isinstance(step, ReferenceStep)
+            else self.results.read is not None
+            for step in steps
+            if isinstance(step, ReferenceStep | StreamStep) and step not in self._not_taken
+        ]
+        return bool(found) and all(found)
+
     def note_skipped(self, step: Step, error: OutOfDeviceMemoryError | UnsupportedError) -> None:
         """Note that a step could not be taken, and take no other with the same product where there is none."""
         self.notes.append(Note(str(step), error.reason, str(error)))
+        self._not_taken.add(step)
         if isinstance(error, UnsupportedError) and isinstance(step, ReferenceStep):
             # Where not even the judged shape can be multiplied so, no other shape can.
             self._given_up.add(step.gemm.variant)

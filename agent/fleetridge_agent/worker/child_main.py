@@ -135,7 +135,7 @@ def work(opener: Opener | None = None, prepare: Callable[[], None] = _import_tor
         except UsageError as error:
             parent.send(line_of(UsageRejected(text=str(error))))
             return error.exit_code
-    parent.send(line_of(Finished(code=measured.code, report=measured.report)))
+    parent.send(line_of(Finished(code=measured.code, report=measured.report, is_cut_short=measured.is_cut_short)))
     return measured.code
 
 

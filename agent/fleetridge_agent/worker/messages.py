@@ -83,11 +83,12 @@ class UsageRejected(_Message):
 
 
 class Finished(_Message):
-    """The report, and what the program would end with if this were its only device."""
+    """The report, what the program would end with if this were its only device, and whether its sweep made room."""
 
     kind: Literal["finished"] = "finished"
     code: ExitCode
     report: Report
+    is_cut_short: bool = False
 
 
 Message = Annotated[StepStarted | LogLine | Ready | UsageRejected | Finished, Field(discriminator="kind")]

@@ -6,7 +6,7 @@ import logging
 import signal
 
 from fleetridge.report import Report
-from fleetridge_agent.errors import AgentError, SweepError, UsageError
+from fleetridge_agent.errors import AgentError, ExitCode, PreemptedError, SweepError, UsageError
 from fleetridge_agent.sweep.report import Measured, one_line, refused
 from fleetridge_agent.worker.messages import Finished, Job
 from fleetridge_agent.worker.process_handle import Worker
@@ -36,7 +36,7 @@ def measured_by(worker: Worker, *, limit_s: float) -> Measured:
     if mismatch is not None:
         return _refused(job, SweepError(f"its process handed in a report {mismatch}; see to the versions installed"))
     handed_in = _named(output.finished, job)
-    if worker.end_reason == "timed_out" and handed_in.report.reason == "preempted":
+    if worker.end_reason == "timed_out" and handed_in.is_cut_short:
         return _timed_out(handed_in, job, limit_s=limit_s)
     return handed_in
 
@@ -46,8 +46,7 @@ def _without_report(worker: Worker, *, limit_s: float) -> Measured:
         detail = _too_long(worker.job, limit_s=limit_s, exit_code=worker.exit_code)
         return _refused(worker.job, SweepError(detail, reason="timed_out"))
     if worker.end_reason == "preempted":
-        error = SweepError("the run was ended by a signal before this gpu had a result; run it again")
-        error.reason = "preempted"
+        error = PreemptedError("the run was ended by a signal before this gpu had a result; run it again")
         return _refused(worker.job, error)
     return _refused(worker.job, _crash(worker))
 
@@ -103,15 +102,17 @@ def _named(finished: Finished, job: Job) -> Measured:
     if known is not None and known.uuid is None and report.gpu is not None:
         place = known.model_dump(include={"pci_bus_id", "index", "partition"})
         report = report.model_copy(update={"gpu": report.gpu.model_copy(update=place)})
-    return Measured(report, finished.code)
+    return Measured(report, finished.code, is_cut_short=finished.is_cut_short)
 
 
 def _timed_out(handed_in: Measured, job: Job, *, limit_s: float) -> Measured:
-    """A report with what was measured until the limit."""
+    """A report with what was measured until the limit; a gpu that has become so slow is no gpu that made room."""
     detail = _too_long(job, limit_s=limit_s, exit_code=0)
     log.warning("%s: %s", job.target, detail)
-    report = handed_in.report.model_copy(update={"reason": "timed_out", "detail": one_line(detail)})
-    return Measured(report, handed_in.code)
+    report = handed_in.report.model_copy(
+        update={"outcome": "failed", "reason": "timed_out", "detail": one_line(detail)}
+    )
+    return Measured(report, ExitCode.FAILED)
 
 
 def _refused(job: Job, error: AgentError) -> Measured:

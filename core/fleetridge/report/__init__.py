@@ -8,11 +8,12 @@ newer agent loses nothing on its way through an older reader.
 from fleetridge.report.envelope import MAX_REPORTS, Envelope
 from fleetridge.report.environment import Environment, Evidence, PhaseEvidence
 from fleetridge.report.model import SCHEMA_VERSION, Outcome, Report, Sweep
-from fleetridge.report.origin import Agent, Gpu, Method, Node, RosterGpu, Run, RunKind
+from fleetridge.report.origin import LOST, Agent, Gpu, Method, Node, RosterGpu, Run, RunKind
 from fleetridge.report.points import GemmPoint, Point, StreamPoint
 from fleetridge.report.roofs import Level, Regime, Roof, RoofKey
 
 __all__ = [
+    "LOST",
     "MAX_REPORTS",
     "SCHEMA_VERSION",
     "Agent",

@@ -13,6 +13,7 @@ from fleetridge.report.field_types import (
     CountReading,
     Detail,
     PlainUuid,
+    Slug,
     SmallCountReading,
     SwitchReading,
     Text,
@@ -36,14 +37,25 @@ _MAX_LABELS = 64
 _MAX_ARGUMENTS = 256
 
 
+# State of a gpu in a roster that the driver counts and that cannot be used.
+LOST: Literal["lost"] = "lost"
+
+
 class RosterGpu(WireModel):
-    """One gpu of a node as the driver lists it, measured or not."""
+    """
+    One gpu of a node as the driver lists it, measured or not.
+
+    Attributes:
+        state: None where it answers; `lost` where the driver counts it and says that it cannot be used, so that its
+            identity may be that of when it last answered. A word that a reader does not know is as good as none.
+    """
 
     uuid: TextReading = None
     pci_bus_id: TextReading = None
     index: SmallCountReading = None
     device: TextReading = None
     mig_profile: TextReading = None
+    state: Slug | None = None
 
 
 class Run(WireModel):
@@ -53,7 +65,8 @@ class Run(WireModel):
     Attributes:
         run_id: shared by the reports of all gpus that the run measured.
         kind: what started it.
-        roster: all gpus of the node as the driver lists them, None where the driver could not be asked.
+        roster: all gpus of the node as the driver lists them, lost ones included; None where the driver could not be
+            asked.
         roster_complete: whether nothing (a container, CUDA_VISIBLE_DEVICES) hid gpus from that list; only a complete
             roster lets a reader conclude that a gpu is missing.
     """

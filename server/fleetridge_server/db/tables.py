@@ -54,7 +54,7 @@ class Node(Base):
         first_seen, last_seen: ordering times of its oldest and newest report; null while all came without a time.
         last_report_id, last_rank: the newest report.
         roster: gpus of the newest complete roster, each `{gpu_id, pci_bus_id, index, device}` (`gpu_id` as in `gpus`,
-            null where the entry has no identity); null while none was complete.
+            null where the entry has no identity), and `state` where it has one; null while none was complete.
         roster_seen, roster_report_id, roster_rank: ordering time and report of that roster.
         quarantined: whether every report that names it is in quarantine, so that it is not shown.
     """

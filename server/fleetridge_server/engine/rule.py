@@ -188,7 +188,9 @@ RETIRED_AFTER_TURNS = 30
 RETIRED_AFTER_AT_LEAST = timedelta(days=7)
 
 # The driver counts such a card and cannot use it: it is there no more for whoever wants to.
-LOST_REASONS = frozenset({"gpu_lost"})
+LOST_REASONS = frozenset(
+    {"gpu_lost", "gpu_reset_required", "nvml_unknown_error", "gpu_irq_issue", "gpu_insufficient_power"}
+)
 
 # One failed attempt may be anything; two in a row leave a gpu unmeasured.
 FAILURES_IN_A_ROW = 2

@@ -21,7 +21,7 @@ from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.nodes import ExpectedNode, NodeRoster
 from fleetridge_server.fleet.find import device_named
-from fleetridge_server.intake.hardware import upsert_devices
+from fleetridge_server.intake.hardware import is_usable, upsert_devices
 from fleetridge_server.verdicts.series import DeviceGroup, note_due
 
 _INVENTORY = cast("Table", InventoryEntry.__table__)
@@ -199,5 +199,6 @@ def _listed(roster: Collection[Mapping[str, Any]], device: str, gpu_ids: Collect
         entry["gpu_id"]
         for entry in roster
         if entry["gpu_id"] is not None
+        and is_usable(entry)
         and (entry["gpu_id"] in gpu_ids or canonical_device_name(entry["device"] or "") in ("", device))
     )

@@ -25,6 +25,7 @@ from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import locations_of_gpus
 from fleetridge_server.fleet.marks import marks_by_engine
 from fleetridge_server.fleet.reports import NamedReport, known_identities, reports_of_node
+from fleetridge_server.intake.hardware import is_usable
 from fleetridge_server.verdicts.fleet_order import FleetOrder
 from fleetridge_server.verdicts.stored import (
     DatedVerdict,
@@ -283,7 +284,7 @@ class NodeRecord:
 
     @property
     def listed(self) -> frozenset[str]:
-        """Identities in the node's newest complete roster."""
+        """Identities in the node's newest complete roster, those that are lost left out."""
         return _listed(self.row)
 
 
@@ -337,4 +338,4 @@ def _retired(
 
 def _listed(node: Node | None) -> frozenset[str]:
     roster = () if node is None else node.roster or ()
-    return frozenset(entry["gpu_id"] for entry in roster if entry["gpu_id"] is not None)
+    return frozenset(entry["gpu_id"] for entry in roster if entry["gpu_id"] is not None and is_usable(entry))

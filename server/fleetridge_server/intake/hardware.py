@@ -19,9 +19,9 @@ from sqlalchemy import Table, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from fleetridge.device_names import canonical_device_name, device_slug, distinct_device_slug, gpu_identity
+from fleetridge.report import LOST, RosterGpu
 from fleetridge.report import Gpu as ReportedGpu
 from fleetridge.report import Node as ReportedNode
-from fleetridge.report import RosterGpu
 from fleetridge_server.db.rows import Row, insert_ignoring, insert_rows, locked_rows, update_rows
 from fleetridge_server.db.tables import (
     Device,
@@ -286,6 +286,11 @@ def seen_node(item: Accepted) -> Row:
     }
 
 
+def is_usable(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a stored roster is a gpu that can be used: not one that the driver has lost."""
+    return entry.get("state") != LOST
+
+
 def _roster_entry(gpu: RosterGpu, node: ReportedNode) -> dict[str, Any]:
     try:
         gpu_id = gpu_identity(
@@ -293,7 +298,8 @@ def _roster_entry(gpu: RosterGpu, node: ReportedNode) -> dict[str, Any]:
         )
     except ValueError:
         gpu_id = None
-    return {"gpu_id": gpu_id, "pci_bus_id": gpu.pci_bus_id, "index": gpu.index, "device": gpu.device}
+    entry = {"gpu_id": gpu_id, "pci_bus_id": gpu.pci_bus_id, "index": gpu.index, "device": gpu.device}
+    return entry if gpu.state is None else {**entry, "state": gpu.state}
 
 
 def seen_gpu(item: Accepted, devices: Mapping[str, int], nodes: Mapping[NodeKey, int]) -> Row:

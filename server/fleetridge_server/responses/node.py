@@ -46,12 +46,17 @@ class NodeGpu(Answer):
 
 
 class RosterEntry(Answer):
-    """A gpu as the driver listed it, and whether it ever reported; `gpu_id` is null where the entry identifies none."""
+    """
+    A gpu as the driver listed it, and whether it ever reported; `gpu_id` is null where the entry identifies none.
+
+    `state` is `lost` where the driver counts the gpu and says that it cannot be used: it is then missing.
+    """
 
     gpu_id: str | None
     device: str | None
     index: int | None
     pci_bus_id: str | None
+    state: str | None
     reported: bool
 
 
@@ -67,12 +72,12 @@ class NodeAnswer(Answer):
     """
     One node: its gpus, what it reported about itself, and which gpus are missing.
 
-    `missing` are gpus that reported from here and are absent from a newer complete roster, and those that the inventory
-    names and nobody ever saw; without a roster or an inventory nothing is concluded. `unnamed` counts what the
-    inventory expects beyond that. `never_reported` is set for a node that only the inventory knows. `worst` is the id
-    of the gpu that is worst off; `stragglers` is what a job over the node loses to its slowest gpu, in each roof.
-    `reports` are those about the node as a whole, newest first. Verdicts are those of now, `evaluated_as_of` the oldest
-    of the evaluations that they come from.
+    `missing` are gpus that reported from here and that a newer complete roster does not list, or lists as lost, and
+    those that the inventory names and nobody ever saw; without a roster or an inventory nothing is concluded. `unnamed`
+    counts what the inventory expects beyond that. `never_reported` is set for a node that only the inventory knows.
+    `worst` is the id of the gpu that is worst off; `stragglers` is what a job over the node loses to its slowest gpu,
+    in each roof. `reports` are those about the node as a whole, newest first. Verdicts are those of now,
+    `evaluated_as_of` the oldest of the evaluations that they come from.
     """
 
     cluster: str
@@ -218,7 +223,9 @@ def _node_gpu(own: GpuOnNode, record: NodeRecord) -> NodeGpu:
 
 def _is_missing(gpu: Gpu, record: NodeRecord) -> bool:
     """
-    Whether a newer complete roster of its node no longer lists a gpu; an incomplete one would prove nothing.
+    Whether a newer complete roster of its node no longer lists a gpu, or lists it as lost.
+
+    An incomplete one would prove nothing.
 
     One that was retired is missed by nobody.
     """
@@ -238,7 +245,9 @@ def _roster(record: NodeRecord) -> Roster | None:
     node = record.row
     if node is None or node.roster is None or node.roster_report_id is None:
         return None
-    entries = tuple(RosterEntry(**entry, reported=entry["gpu_id"] in record.reported) for entry in node.roster)
+    entries = tuple(
+        RosterEntry(**{"state": None, **entry}, reported=entry["gpu_id"] in record.reported) for entry in node.roster
+    )
     return Roster(seen=node.roster_seen, report_id=node.roster_report_id, gpus=entries)
 
 

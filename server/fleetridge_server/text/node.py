@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, signed_percent
+from fleetridge.report import LOST
 from fleetridge.terminal_text import shortened
 from fleetridge.text_table import Column, key_values, text_table
 from fleetridge_server.engine.wording import counted
@@ -141,4 +142,7 @@ def _roster_words(roster: Roster | None) -> list[str]:
     if silent:
         names = ", ".join(entry.gpu_id or entry.pci_bus_id or f"index {entry.index}" for entry in silent)
         words.append(f"listed there and never reported: {names}")
+    lost = [entry.gpu_id or entry.pci_bus_id or f"index {entry.index}" for entry in roster.gpus if entry.state == LOST]
+    if lost:
+        words.append(f"lost, by what the driver says: {', '.join(lost)}")
     return words

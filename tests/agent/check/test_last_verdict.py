@@ -49,6 +49,14 @@ def test_a_gpu_that_was_busy_keeps_its_last_verdict(tmp_path: Path) -> None:
     assert kept.gpus[0].judged_at == NOW - DAY
 
 
+def test_a_gpu_that_was_absent_and_is_busy_is_back(tmp_path: Path) -> None:
+    gone = gpu("GPU-a", "degraded", ago=DAY).model_copy(update={"absent": 1})
+    keep_last(tmp_path, "n1", [gone], all_gpus=True)
+    kept = keep_last(tmp_path, "n1", [gpu("GPU-a", "unknown", passing=True)], all_gpus=True)
+
+    assert [(verdict.state, verdict.absent) for verdict in kept.gpus] == [("unknown", 0)]
+
+
 def test_a_gpu_that_cannot_be_measured_loses_its_last_verdict(tmp_path: Path) -> None:
     keep_last(tmp_path, "n1", [gpu("GPU-a", ago=DAY)], all_gpus=True)
 

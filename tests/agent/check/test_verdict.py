@@ -54,6 +54,28 @@ def test_what_is_known_to_be_slow_goes_before_what_is_unknown() -> None:
     assert verdict_line(gpus).startswith("degraded: 1 of 3 gpus, gpu 1 ")
 
 
+def absent(index: int | None, *, count: int = 1, state: State = "degraded", reason: str = "gpu_lost") -> GpuVerdict:
+    uuid = None if index is None else f"GPU-{index}4fcf3a0-7f1c"
+    return GpuVerdict(uuid=uuid, index=index, state=state, reason=reason, judged_at=NOW, absent=count)
+
+
+def test_gpus_that_are_not_there_go_before_one_that_is_slow() -> None:
+    there = [gpu(index, "ok") for index in range(6)]
+
+    assert verdict_line([*there, absent(7), absent(6)]) == (
+        "degraded: 6 of 8 gpus are there, gpu 7 gpu_lost, GPU-74fcf3a0"
+    )
+    assert verdict_line([*there, gpu(6, "degraded", 90.0), absent(None, reason="")]).startswith(
+        "degraded: 7 of 8 gpus are there, gpu 6 -10.0 % in pi"
+    )
+
+
+def test_any_number_that_nobody_can_name_is_counted() -> None:
+    assert verdict_line([gpu(0, "ok"), absent(None, count=3, state="unknown", reason="others may be hidden")]) == (
+        "unknown: 1 of 4 gpus are there, others may be hidden"
+    )
+
+
 def test_what_is_unknown_says_why() -> None:
     assert verdict_line([gpu(0, "ok"), gpu(1, "unknown", reason="busy")]) == "unknown: 1 of 2 gpus, gpu 1 busy"
 

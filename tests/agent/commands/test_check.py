@@ -227,6 +227,45 @@ def test_a_signal_is_unknown_and_never_ok(agent: Agent, fleet: AgentNode) -> Non
     assert kept_states(fleet) == {"GPU-a": "unknown", "GPU-b": "unknown"}
 
 
+def test_a_signal_after_the_verdict_does_not_change_it(agent: Agent, fleet: AgentNode) -> None:
+    """The line is out; an exit code that contradicts it would be a second verdict."""
+
+    def server(_: httpx.Request) -> httpx.Response:
+        signal.raise_signal(signal.SIGTERM)
+        return httpx.Response(503)
+
+    fleet.server = server
+    ended = agent(*CHECK)
+
+    assert (ended.code, ended.line.partition(",")[0]) == (0, "ok: 2 gpus")
+
+
+def test_a_gpu_that_looks_slow_is_not_accused_where_a_signal_leaves_no_time_for_a_second_look(
+    agent: Agent, fleet: AgentNode
+) -> None:
+    last_step = at_step(2, lambda: signal.raise_signal(signal.SIGTERM))
+    fleet.devices = {"GPU-a": scripted_gpu("GPU-a", pi_tflops=700.0, on_step=last_step)}
+    ended = agent(*CHECK)
+
+    assert (ended.code, ended.line) == (2, "unknown: GPU-a not confirmed: once")
+
+
+def test_a_gpu_to_which_somebody_comes_after_its_roofs_is_judged_by_them(
+    agent: Agent, fleet: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetridge_agent.busy.foreign_use._WATCH_INTERVAL_S", 0.0)
+    looks_alone = scripted_gpu("GPU-a", foreign=ForeignUse(processes=0, bytes=0, signals=("processes",)))
+    fleet.devices = {"GPU-a": looks_alone}
+    agent(*CHECK)
+    queues = len(looks_alone.queues)
+    nobody = ForeignUse(processes=0, bytes=0, signals=("processes",))
+    fleet.devices["GPU-a"] = scripted_gpu("GPU-a", foreign=nobody, arrives_after=queues - 1)
+    ended = agent(*CHECK)
+
+    assert (ended.code, ended.line.partition(" ")[0]) == (0, "ok:")
+    assert "given up: somebody else began" in fleet.posted[-1][0]["detail"]
+
+
 def test_a_fault_of_our_own_is_unknown(agent: Agent, node: AgentNode) -> None:
     def broken(_: httpx.Request) -> httpx.Response:
         raise RuntimeError("nobody expected this")

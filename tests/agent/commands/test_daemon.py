@@ -85,13 +85,14 @@ def test_a_signal_ends_a_daemon_that_waits_for_its_round(tmp_path: Path) -> None
 
 def test_a_signal_ends_a_daemon_that_measures_and_what_was_measured_is_kept(tmp_path: Path, stranger: str) -> None:
     with daemon_process(tmp_path, *NOW, trouble="slow", server=stranger) as daemon:
-        until(lambda: daemon.marks("measuring"))
+        until(lambda: daemon.marks("slow"))
         code = daemon.end()
         (worker,) = daemon.marks("measuring")
 
     (report,) = daemon.reports
     assert code == ExitCode.DONE
-    assert (report["outcome"], report["reason"], report["run"]["kind"]) == ("failed", "preempted", "daemon")
+    assert (report["outcome"], report["run"]["kind"]) == ("measured", "daemon")
+    assert "given up: ended by SIGTERM" in report["detail"]
     assert daemon.marks("released") == [worker]
     assert not is_alive(worker)
 
@@ -113,14 +114,14 @@ def test_a_signal_ends_a_daemon_whose_server_never_answers_and_the_report_is_kep
 
 def test_a_daemon_that_is_killed_leaves_nobody_behind_who_measures_on(tmp_path: Path, stranger: str) -> None:
     with daemon_process(tmp_path, *NOW, trouble="slow", server=stranger) as daemon:
-        until(lambda: daemon.marks("measuring"))
+        until(lambda: daemon.marks("slow"))
         (a_round,) = daemon.children
         (worker,) = daemon.marks("measuring")
         daemon.process.kill()
         until(lambda: not is_alive(worker) and not is_alive(a_round))
 
     (report,) = daemon.reports
-    assert report["reason"] == "preempted"
+    assert "given up: ended by SIGTERM" in report["detail"]
 
 
 def test_between_rounds_a_daemon_has_no_child_and_has_never_imported_what_rounds_need(

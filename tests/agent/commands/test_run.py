@@ -15,10 +15,10 @@ from fleetridge.report import Report
 from fleetridge_agent.busy import admission
 from fleetridge_agent.deliver.spool import Spool
 from fleetridge_agent.errors import DeviceBusyError, MigWithoutSliceError, NoDeviceError, SpoolError
+from fleetridge_agent.gpus import listing
 from fleetridge_agent.gpus.cuda_driver import CudaGpu
 from fleetridge_agent.lock import node_lock
 from fleetridge_agent.readings.nvml import open_nvml
-from fleetridge_agent.sweep import report as sweep_report
 from support.agent_commands import AgentNode, Ended, all_created, answered, at_step, scripted_gpu
 from support.stub_nvml import StubCard, StubNvml
 
@@ -199,7 +199,7 @@ def test_a_node_that_is_not_ready_names_the_gpus_that_it_saw_and_no_rate(
 ) -> None:
     """The fabric manager has not started yet: NVML lists the gpu, CUDA refuses, and 0 would be a lie."""
     card = StubCard("GPU-a", "0000:01:00.0", "NVIDIA H200")
-    monkeypatch.setattr(sweep_report, "nvml_or_none", lambda: open_nvml(StubNvml(card)))
+    monkeypatch.setattr(listing, "nvml_or_none", lambda: open_nvml(StubNvml(card)))
     node.no_gpu = NoDeviceError("CUDA answers 802", reason="cuda_not_ready")
     agent(*RUN)
     ((report,),) = node.posted
@@ -214,7 +214,7 @@ def test_every_report_names_all_gpus_of_the_node_whatever_the_variable_leaves(
 ) -> None:
     """So that the server can tell a gpu that has gone from one that was not to be measured."""
     cards = [StubCard(uuid, f"0000:0{place}:00.0", "NVIDIA H200") for place, uuid in enumerate(("GPU-a", "GPU-b"))]
-    monkeypatch.setattr(sweep_report, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
+    monkeypatch.setattr(listing, "nvml_or_none", lambda: open_nvml(StubNvml(*cards)))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     del node.devices["GPU-a"]
     agent(*RUN)
@@ -328,6 +328,33 @@ def test_a_gpu_that_breaks_fails_the_run_and_its_points_are_delivered(agent: Age
     assert node.posted[0][0]["points"]
 
 
+def test_a_gpu_to_which_somebody_comes_is_skipped_and_no_failure(
+    agent: Agent, node: AgentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two in a row would else make a healthy gpu one that cannot be measured."""
+    monkeypatch.setattr("fleetridge_agent.busy.foreign_use._WATCH_INTERVAL_S", 0.0)
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", arrives_after=20)
+    ended = agent(*RUN)
+    report, _ = node.posted[0]
+
+    assert ended.code == 0
+    assert (report["outcome"], report["reason"]) == ("skipped", "preempted")
+    assert report["points"] == []
+
+    node.devices = {"GPU-a": scripted_gpu("GPU-a", arrives_after=20)}
+
+    assert agent(*RUN).code == 4
+
+
+def test_a_signal_before_there_is_a_roof_fails_the_run_and_not_the_gpu(agent: Agent, node: AgentNode) -> None:
+    node.devices["GPU-a"] = scripted_gpu("GPU-a", on_step=at_step(0, lambda: signal.raise_signal(signal.SIGTERM)))
+    ended = agent(*RUN)
+    (report,) = node.posted[0]
+
+    assert ended.code == 1
+    assert (report["outcome"], report["reason"]) == ("skipped", "preempted")
+
+
 def test_a_signal_delivers_or_spools_what_was_measured_so_far(agent: Agent, node: AgentNode) -> None:
     node.devices["GPU-a"] = scripted_gpu("GPU-a", on_step=at_step(3, lambda: signal.raise_signal(signal.SIGTERM)))
     node.server = unreachable
@@ -335,8 +362,8 @@ def test_a_signal_delivers_or_spools_what_was_measured_so_far(agent: Agent, node
     (waiting,) = [json.loads(path.read_bytes()) for path in node.spooled]
 
     assert ended.code == 1
-    assert (waiting["outcome"], waiting["reason"]) == ("failed", "preempted")
-    assert waiting["points"]
+    assert (waiting["outcome"], "reason" in waiting) == ("measured", False)
+    assert waiting["detail"].startswith("the rest of the sweep: given up: ended by SIGTERM")
     assert len(node.posts) == 1
     assert not node.touched("GPU-b")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetridge_agent.doctor import driver_probes
-from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, NvmlFacts, TorchFacts, Trouble
+from fleetridge_agent.doctor.facts import CardFacts, CudaFacts, LostCardFacts, NvmlFacts, TorchFacts, Trouble
 from fleetridge_agent.doctor.probe import Probe
 from support.nodes import CARDS, SickNode, severities
 
@@ -138,6 +138,16 @@ def test_a_card_that_fell_off_is_missed_on_a_host(node: SickNode) -> None:
     found = node.with_gpus_on_bus(3).findings(driver_probes.cards)
 
     assert (found[0].severity, found[0].seen) == ("problem", "3 on the bus, 2 answer")
+
+
+def test_a_card_that_the_driver_has_lost_is_named_in_a_container_too(node: SickNode) -> None:
+    node.environ["KUBERNETES_SERVICE_HOST"] = "10.0.0.1"
+    node.nvml = NvmlFacts(driver="580", cards=CARDS, lost=(LostCardFacts(index=2, error="GPU is lost"),))
+    found = node.with_gpus_on_bus(3).findings(driver_probes.cards)
+
+    assert (found[0].severity, found[0].seen) == ("problem", "gpu 2 cannot be used: GPU is lost")
+    assert "Xid" in found[0].remedy
+    assert [one.what for one in found[1:]] == ["gpu in use"]
 
 
 def test_a_container_may_have_been_given_some_cards_only(node: SickNode) -> None:

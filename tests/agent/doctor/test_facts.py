@@ -95,6 +95,13 @@ def test_a_card_with_processes_or_memory_in_use_says_so() -> None:
     ]
 
 
+def test_a_card_that_is_lost_is_told_beside_those_that_are_not() -> None:
+    facts = nvml_facts(StubNvml(card(0), card(1, handle_error=StubNvmlError(15, "GPU is lost"))))
+
+    assert [found.index for found in facts.cards] == [0]
+    assert [(found.index, found.error) for found in facts.lost] == [(1, "GPU is lost")]
+
+
 def test_a_card_in_mig_mode_is_told_with_its_slices() -> None:
     slices = [StubCard("MIG-a", "00000000:00:00.0", "NVIDIA H200 MIG 1g.18gb")]
     facts = nvml_facts(StubNvml(card(0, slices=slices), card(1, slices=[])))

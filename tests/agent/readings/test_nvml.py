@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetridge_agent.readings.nvml import Nvml, NvmlError, open_nvml
+from fleetridge_agent.readings.nvml import LostCard, Nvml, NvmlError, open_nvml
 from fleetridge_agent.readings.nvml_telemetry import NvmlTelemetry
 from support.stub_nvml import StubCard, StubNvml, StubNvmlError
 
@@ -78,14 +78,62 @@ def test_slices_of_a_split_card_are_gpus_of_their_own() -> None:
 
 def test_a_card_that_does_not_answer_is_left_out() -> None:
     """The others are still there."""
+    assert [gpu.uuid for gpu in open_nvml(StubNvml(_refusing(15, "GPU is lost"), _card(1))).gpus()] == ["GPU-1"]
 
-    class OneIsLost(StubNvml):
-        def nvmlDeviceGetHandleByIndex(self, index: int) -> StubCard:  # noqa: N802 # NVML's name
-            if index == 0:
-                raise StubNvmlError(15, "GPU is lost")
-            return super().nvmlDeviceGetHandleByIndex(index)
 
-    assert [gpu.uuid for gpu in open_nvml(OneIsLost(_card(0), _card(1))).gpus()] == ["GPU-1"]
+def _refusing(code: int, text: str) -> StubCard:
+    return StubCard("GPU-0", "0000:00:00.0", "NVIDIA H200", handle_error=StubNvmlError(code, text))
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "reason"),
+    [
+        (15, "GPU is lost", "gpu_lost"),
+        (16, "GPU requires restart", "gpu_reset_required"),
+        (999, "Unknown Error", "nvml_unknown_error"),
+        (11, "Interrupt Request (IRQ) Issue", "gpu_irq_issue"),
+        (8, "Insufficient External Power", "gpu_insufficient_power"),
+    ],
+)
+def test_a_card_that_gives_no_handle_is_lost_where_the_driver_says_so(code: int, text: str, reason: str) -> None:
+    nvml = open_nvml(StubNvml(_card(0), _refusing(code, text), _card(2)))
+
+    assert [card.index for card in nvml.cards()] == [0, 2]
+    assert nvml.lost_cards() == (LostCard(1, reason, text),)
+
+
+def test_a_card_that_this_user_may_not_see_is_hidden_and_not_lost() -> None:
+    nvml = open_nvml(StubNvml(_card(0), _refusing(4, "Insufficient Permissions")))
+
+    assert len(nvml.cards()) == 1
+    assert nvml.lost_cards() == ()
+
+
+@pytest.mark.parametrize("reading", ["MemoryInfo", "UUID"])
+@pytest.mark.parametrize(("code", "reason"), [(15, "gpu_lost"), (16, "gpu_reset_required")])
+def test_a_card_may_be_lost_though_it_gives_a_handle_and_says_what_it_still_can(
+    reading: str, code: int, reason: str
+) -> None:
+    nvml = open_nvml(StubNvml(_card(3, **{reading: StubNvmlError(code, "as nvidia-smi prints it")})))
+    (card,) = nvml.lost_cards()
+
+    assert nvml.gpus() == ()
+    assert (card.index, card.reason, card.pci_bus_id, card.device) == (
+        0,
+        reason,
+        "0000:03:00.0",
+        "NVIDIA A100-SXM4-80GB",
+    )
+    assert card.uuid == (None if reading == "UUID" else "GPU-3")
+
+
+def test_one_reading_with_an_unknown_error_is_no_lost_card_and_all_are() -> None:
+    """Drivers answer so where they do not know a reading of their own newest chip."""
+    unknown = StubNvmlError(999, "Unknown Error")
+
+    assert open_nvml(StubNvml(_card(0, MemoryInfo=unknown))).lost_cards() == ()
+    (card,) = open_nvml(StubNvml(_card(0, MemoryInfo=unknown, UUID=unknown))).lost_cards()
+    assert card.reason == "nvml_unknown_error"
 
 
 @pytest.mark.parametrize(

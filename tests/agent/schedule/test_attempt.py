@@ -55,6 +55,15 @@ def test_what_needs_a_person_waits_for_the_next_round(reason: str) -> None:
     assert answer.lost_gpus_reason is None
 
 
+def test_one_card_of_several_that_is_lost_is_no_reason_to_start_anew() -> None:
+    """A daemon that ended for it would be started again and again, and find the others idle each time."""
+    lost = Unmeasured("GPU-b", "nvml_unknown_error")
+
+    assert AttemptResult(7, (lost,)).lost_gpus_reason is None
+    assert AttemptResult(0, (Unmeasured("GPU-a", "busy"), lost)).lost_gpus_reason is None
+    assert AttemptResult(0, (lost,)).lost_gpus_reason == "nvml_unknown_error"
+
+
 LONG_S = 600.0
 
 

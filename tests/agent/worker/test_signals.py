@@ -107,7 +107,8 @@ def test_a_signal_ends_the_sweep_frees_the_memory_and_delivers_what_was_measured
     assert is_gone(worker)
     assert (tmp_path / f"released.{worker}").exists()
     (report,) = server.reports
-    assert (report["gpu"]["uuid"], report["outcome"], report["reason"]) == ("GPU-a", "failed", "preempted")
+    assert (report["gpu"]["uuid"], report["outcome"]) == ("GPU-a", "measured")
+    assert "given up: ended by" in report["detail"]
     assert report["points"]
     assert len(list(tmp_path.glob("opened.*"))) == 1
 
@@ -134,7 +135,7 @@ def test_a_worker_that_does_not_heed_the_signal_is_killed_and_reported(
 
     assert is_gone(worker)
     (report,) = server.reports
-    assert (report["gpu"]["uuid"], report["outcome"], report["reason"]) == ("GPU-a", "failed", "preempted")
+    assert (report["gpu"]["uuid"], report["outcome"], report["reason"]) == ("GPU-a", "skipped", "preempted")
 
 
 @pytest.mark.parametrize("trouble", ["*=hang_deaf", "*=slow"])

@@ -79,6 +79,46 @@ def test_a_gpu_that_a_newer_complete_roster_does_not_list_is_missing(client: App
     assert [gpu["missing"] for gpu in node["gpus"]] == [False] * 7 + [True]
 
 
+def lost_gpu(uuid: str, *, hour: int, roster: list[dict[str, Any]]) -> dict[str, Any]:
+    """The report of a gpu that its driver has lost, as an agent sends it ahead of the others of its run."""
+    return make_skipped_report(
+        "gpu_lost",
+        outcome="failed",
+        gpu={"uuid": uuid, "pci_bus_id": "0000:03:00.0", "index": 3, "device": "NVIDIA H200"},
+        run__roster=roster,
+        run__roster_complete=True,
+        measured_from=f"2026-11-20T{hour:02}:00:00Z",
+        measured_to=f"2026-11-20T{hour:02}:00:00Z",
+    )
+
+
+def test_a_gpu_that_the_driver_has_lost_is_missing_at_once(client: AppClient) -> None:
+    """It is listed, as lost, and its own report says why."""
+    gpus = [f"GPU-b{n}" for n in range(4)]
+    post(client, run_of(gpus, hour=2))
+    roster = [{"uuid": gpu, "index": n, "state": "lost" if n == 3 else None} for n, gpu in enumerate(gpus)]
+    others = [{**report, "run": {**report["run"], "roster": roster}} for report in run_of(gpus[:3], hour=3)]
+    post(client, [lost_gpu("GPU-b3", hour=3, roster=roster), *others])
+
+    node = read(client, "/nodes/node-01")
+    lost = node["gpus"][3]
+
+    assert node["missing"] == ["GPU-b3"]
+    assert (lost["gpu_id"], lost["missing"], lost["outcome"], lost["reason"]) == ("GPU-b3", True, "failed", "gpu_lost")
+    assert [entry["state"] for entry in node["roster"]["gpus"]] == [None, None, None, "lost"]
+    assert "lost, by what the driver says: GPU-b3" in client.get("/nodes/node-01", headers=AS_TEXT).text
+
+
+def test_a_state_that_this_server_does_not_know_makes_nothing_missing(client: AppClient) -> None:
+    """A later agent may send one."""
+    gpus = ["GPU-b0", "GPU-b1"]
+    post(client, run_of(gpus, hour=2))
+    roster = [{"uuid": gpu, "index": n, "state": "asleep"} for n, gpu in enumerate(gpus)]
+    post(client, [{**report, "run": {**report["run"], "roster": roster}} for report in run_of(gpus[:1], hour=3)])
+
+    assert read(client, "/nodes/node-01")["missing"] == []
+
+
 def test_rosters_that_arrive_in_another_order_give_the_same_answer(client: AppClient) -> None:
     """The newest one counts, not the last to come."""
     gpus = [f"GPU-b{n}" for n in range(4)]

@@ -192,6 +192,23 @@ def test_a_roster_without_a_gpu_makes_it_missing(fleet: Fleet) -> None:
     assert fleet.bodies()[-1].absences[0].gpu_ids == ("GPU-3",)
 
 
+def test_a_gpu_that_a_roster_lists_as_lost_is_missing_with_its_first_report_of_that(fleet: Fleet) -> None:
+    """The driver counts it and cannot use it."""
+    roster: list[dict[str, Any]] = [{"uuid": f"GPU-{number}"} for number in range(4)]
+    fleet.store(a_fleet(gpus=4, run__roster=roster, run__roster_complete=True))
+    fleet.evaluate()
+    fleet.now += DAY
+    lost: dict[str, Any] = {"run__roster": [*roster[:3], {**roster[3], "state": "lost"}], "run__roster_complete": True}
+    own = a_report(
+        "GPU-3", at=NOON + DAY - DAY / 1440, outcome="failed", reason="gpu_lost", points=[], roofs=[], **lost
+    )
+    fleet.store([own, *a_fleet(gpus=3, days=1, until=NOON + DAY, **lost)])
+    fleet.evaluate()
+
+    assert fleet.states()["GPU-3"] == "missing"
+    assert fleet.bodies()[-1].absences[0].gpu_ids == ("GPU-3",)
+
+
 def test_time_alone_makes_a_gpu_stale(fleet: Fleet) -> None:
     """Nothing arrives, and what was said does not hold for ever."""
     fleet.store(a_fleet(SLOW))
