@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
@@ -31,15 +31,16 @@ def recomputed(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], d
     for verdict in verdicts:
         for own in verdict["roofs"]:
             cohorts[_key(own)][verdict["gpu_id"]] = own
-    looks = {cohort: [_cohort(gpus), *_earlier(gpus)] for cohort, gpus in cohorts.items()}
-    found = {(gpu, cohort): own for cohort, (newest, *_) in looks.items() for gpu, own in newest.items()}
+    numbers = {cohort: _cohort(gpus) for cohort, gpus in cohorts.items()}
+    found = {(gpu, cohort): own for cohort, gpus in numbers.items() for gpu, own in gpus.items()}
     tested = sorted(own["p"] for own in found.values())
     believed = _believed(tested)
     for (gpu, cohort), own in found.items():
+        judged = cohorts[cohort][gpu]
         own["q"] = min(p * len(tested) / rank for rank, p in enumerate(tested, start=1) if p >= own["p"])
-        own["standing"] = _standing(
-            cohorts[cohort][gpu]["runs"], [look[gpu] for look in looks[cohort] if gpu in look], believed
-        )
+        # What a whole node or a setting is accused of says the answer about them.
+        by_itself = judged["with_group"] is None
+        own["standing"] = _standing(judged["runs"], own, believed) if by_itself else judged["standing"]
     return found
 
 
@@ -58,18 +59,8 @@ def _key(own: Judged) -> str:
     return json.dumps([own["roof"], own["conditions"]], sort_keys=True)
 
 
-def _earlier(gpus: Mapping[str, Judged]) -> Iterable[dict[str, dict[str, Any]]]:
-    """The cohort without each gpu's newest run, without its newest two and so on, while half of each group has more."""
-    for left_out in range(1, 8):
-        known = {gpu: own | {"runs": own["runs"][left_out:]} for gpu, own in gpus.items() if own["runs"][left_out:]}
-        now, then = (Counter(json.dumps(own["band"]["levels"]) for own in these.values()) for these in (gpus, known))
-        if any(then[group] < max(4, count / 2) for group, count in now.items()):
-            return
-        yield _cohort(known)
-
-
 def _cohort(gpus: Mapping[str, Judged]) -> dict[str, dict[str, Any]]:
-    values = {gpu: median(_counts_for(run) for run in own["runs"][:3]) for gpu, own in gpus.items()}
+    values = {gpu: median(_counts_for(run) for run in own["runs"][: own["value_runs"]]) for gpu, own in gpus.items()}
     floor = _floor(gpus.values())
     groups: dict[str, list[str]] = defaultdict(list)
     for gpu, own in gpus.items():
@@ -84,11 +75,15 @@ def _cohort(gpus: Mapping[str, Judged]) -> dict[str, dict[str, Any]]:
     degrees = _degrees(pooled_n - (len(heaps) - 1)) if deviation > floor else None
     return {
         gpu: _numbers(values[gpu], centers[level], max(deviation, floor), degrees, floor, len(heaps[level]), pooled_n)
-        | {"runs_beyond": 0}
+        | {"peers_lowest": _lowest(values[other] for other in members if other != gpu and gpus[other]["counted"])}
         | _beyond(gpus[gpu]["runs"], centers[level], max(deviation, floor), floor, pooled_n)
         for level, members in groups.items()
         for gpu in members
     }
+
+
+def _lowest(values: Iterable[float]) -> float:
+    return min(values, default=0.0)
 
 
 def _numbers(
@@ -134,7 +129,7 @@ def _center(heap: Sequence[float], *, is_upper: bool) -> float:
 
 
 def _floor(gpus: Iterable[Judged]) -> float:
-    variances = [_variance([_counts_for(run) for run in own["runs"][:3]]) for own in gpus if len(own["runs"]) >= 3]
+    variances = [_variance([_counts_for(run) for run in own["runs"][:3]]) for own in gpus if own["value_runs"] == 3]
     if len(variances) < 8:
         return 0.01
     typical = median(variances)
@@ -182,37 +177,45 @@ def _believed(tested: Sequence[float]) -> float:
     return max([0.05 / n, *(p for rank, p in enumerate(tested, start=1) if p <= 0.05 * rank / n)])
 
 
-def _standing(runs: Sequence[Mapping[str, Any]], looks: Sequence[Mapping[str, Any]], believed: float) -> str:
-    """What the runs accuse a gpu of, gone through from the oldest on, beside its peers' runs of then."""
+def _standing(runs: Sequence[Mapping[str, Any]], own: Mapping[str, Any], believed: float) -> str:
+    """What the runs of the streak, which the newest two in a row clearly inside begin, accuse a gpu of."""
+    losses = [1 - _counts_for(run) / own["median"] for run in runs]
+    clear = [loss < 0.8 * own["limit"] for loss in losses]
+    streak = next((place for place in range(len(runs) - 1) if clear[place] and clear[place + 1]), len(runs))
     order = ["clear", "suspect", "outlier"]
-    standing = "clear"
-    if not any(_counts_for(run) < looks[0]["lowest"] for run in runs):
-        return standing
-    for oldest in range(len(runs) - (3 if len(runs) == 10 else 1), -1, -1):
-        recent = runs[oldest : oldest + 3]
-        own = looks[min(oldest, len(looks) - 1)]
-        inside = [1 - _counts_for(run) / own["median"] < 0.8 * own["limit"] for run in recent[:2]]
-        if inside == [True, True]:
-            standing = "clear"
-        else:
-            standing = max(standing, _accused(recent, own, believed), key=order.index)
-    return standing
+    said = [
+        _accused(runs[newest : newest + 3], runs[newest:streak], own, believed)
+        for newest in range(streak)
+        # The oldest of ten runs was not alone.
+        if len(runs) < 10 or newest + 3 <= len(runs)
+    ]
+    return max(said, key=order.index, default="clear")
 
 
-def _accused(recent: Sequence[Mapping[str, Any]], own: Mapping[str, Any], believed: float) -> str:
+def _accused(
+    recent: Sequence[Mapping[str, Any]],
+    streak: Sequence[Mapping[str, Any]],
+    own: Mapping[str, Any],
+    believed: float,
+) -> str:
     most = "outlier" if own["n"] >= 6 else "suspect"
-    beyond = [_counts_for(run) < own["lowest"] for run in recent]
-    newest = _counts_for(recent[0])
-    if beyond[0] and 1 - newest / own["median"] >= 0.25 and recent[0]["converged"]:
+    beyond = [run for run in streak if _counts_for(run) < own["lowest"]]
+    fallen = [run for run in beyond if 1 - _counts_for(run) / own["median"] >= 0.25]
+    newest = recent[0]
+    if newest in fallen and ((newest["converged"] is True and not newest["fell_with_node"]) or _are_apart(fallen)):
         return most
     value = median(map(_counts_for, recent))
-    if value >= own["lowest"] or not any(beyond) or (beyond == [True] + [False] * (len(recent) - 1) and recent[1:]):
+    if not beyond or value >= own["lowest"] or (beyond == [newest] and recent[1:]):
         return "clear"
-    times = [_time(run) for run, is_beyond in zip(recent, beyond, strict=True) if is_beyond]
-    is_sure = len(times) >= 2 and times[0] - times[-1] >= timedelta(hours=1)
-    z = abs(value - own["median"]) / own["scale"]
+    far = [
+        run for run in beyond if 1 - _counts_for(run) / own["median"] >= 0.10 and _counts_for(run) < own["peers_lowest"]
+    ]
+    is_unlikely = _two_sided(abs(value - own["median"]) / own["scale"], own["degrees"]) <= believed
+    return most if _are_apart(far) or (_are_apart(beyond) and is_unlikely) else "suspect"
 
-    return most if is_sure and _two_sided(z, own["degrees"]) <= believed else "suspect"
+
+def _are_apart(runs: Sequence[Mapping[str, Any]]) -> bool:
+    return len(runs) >= 2 and _time(runs[0]) - _time(runs[-1]) >= timedelta(hours=1)
 
 
 def _time(run: Mapping[str, Any]) -> datetime:

@@ -261,20 +261,20 @@ def _slow_since(subject: JudgedRoof | DriftShown) -> datetime | None:
 
 
 def _run(run: Run, reports: dict[str, int], times: list[tuple[str, datetime]]) -> list[Any]:
-    report, reading, adjustment, _ = run
+    report, reading, adjustment, fell_with_node = run
     number = reports.get(report.report_id)
     if number is None:
         number = reports[report.report_id] = len(times)
         times.append((report.report_id, report.ordered_at))
-    return [number, reading.value, adjustment, reading.converged]
+    return [number, reading.value, adjustment, reading.converged, *([True] if fell_with_node else [])]
 
 
 def _run_shown(run: Sequence[Any], reports: Sequence[tuple[str, datetime]], reference: Reference) -> RunShown:
-    number, value, adjustment, converged = run
+    number, value, adjustment, converged, *fell = run
     report_id, at = reports[number]
     band = reference.band
     is_beyond = band.note is None and value * adjustment < band.lowest
-    return RunShown(report_id, at, value, is_beyond, adjustment, converged)
+    return RunShown(report_id, at, value, is_beyond, adjustment, converged, bool(fell))
 
 
 def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str, Any]:

@@ -147,6 +147,7 @@ class RunShown:
         carried: what an upgrade since then did to the gpus that met it; the run counts for value·carried. 1 where
             nothing is known to have changed the rate.
         converged: as the agent said; a loss of a quarter counts at once only in a run that converged.
+        fell_with_node: it lost a quarter, and so did every other gpu of its node within the hour, and went on so.
     """
 
     report_id: str
@@ -155,6 +156,7 @@ class RunShown:
     beyond: bool
     carried: float = 1.0
     converged: bool | None = None
+    fell_with_node: bool = False
 
 
 @json_dataclass
