@@ -147,7 +147,7 @@ def _slow(kind: str, place: SlowPlace) -> str:
     level = "is slow as a whole" if place.accused else "is noted, not accused yet"
     return (
         f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below the "
-        f"{place.compared} {kind}s like it in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
+        f"median of {place.compared} {kind}s in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
     )
 
 

@@ -204,7 +204,7 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
     when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
     why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
     return (
-        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the {worst.of} {worst.word}s of its kind in "
+        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the median of {worst.of} {worst.word}s in "
         f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
     )
 
