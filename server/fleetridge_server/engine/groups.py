@@ -195,11 +195,6 @@ class StepRule:
     believed_p: float = 0.0
     proven: Proven = frozenset()
 
-    @property
-    def gate(self) -> float:
-        """Smallest step that counts, as a fraction."""
-        return effect_gate(self.floor)
-
 
 def effect_gate(floor: float) -> float:
     """Smallest loss that counts beside a floor, as a fraction."""
@@ -299,7 +294,7 @@ def _candidate(group: Group, factor: str, level_of: Callable[[Member], str], bel
     found = _between(group, factor, large, level_of, believed.floor)
     slowest, fastest = found.step.levels[0].level, found.step.levels[-1].level
     is_proven = frozenset({slowest, fastest}) in believed.proven
-    is_believed = -found.step.effect >= believed.gate and (is_proven or found.probability <= believed.believed_p)
+    is_believed = -found.step.effect >= rule.SMALLEST_STEP and (is_proven or found.probability <= believed.believed_p)
     return found if is_believed else None
 
 
