@@ -13,7 +13,7 @@ from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
-from fleetridge_server.engine.state import ACCUSING, State
+from fleetridge_server.engine.state import ACCUSING, State, what_is_said
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
@@ -202,7 +202,8 @@ def _is_said(fact: FactShown, beside: str) -> bool:
 
 
 def _is_told(verdict: VerdictShown) -> bool:
-    return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
+    is_accused = what_is_said(verdict.state, verdict.last_state) in ACCUSING
+    return is_accused or verdict.state in ("missing", "implausible")
 
 
 def _place(verdict: VerdictShown) -> PlaceShown | None:
