@@ -3,16 +3,20 @@ Causes of alerts: what of an evaluation somebody has to hear of.
 
 Pure. A gpu that is an outlier, has drifted or cannot be right; a node or a rack that is slow as a whole, once instead
 of each of its gpus; gpus that are not there, once for each node; a fleet that became slower together. A suspicion or a
-gap in the measurements is shown, and wakes nobody.
+gap in the measurements is shown, and wakes nobody. What is being repaired stays a cause, a silenced one, until the
+repair was to be done; what is accepted or a false positive is none.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from fleetridge.quantities import percent
+from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, cohort_order
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import NodeName
@@ -30,9 +34,10 @@ from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import SharedCause, facts_words
 from fleetridge_server.engine.slow_places import PlaceVerdict
 from fleetridge_server.engine.state import GpuState, State
-from fleetridge_server.engine.verdict import PlaceWord
+from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import roof_words
-from fleetridge_server.verdicts.alerts import AlertCause
+from fleetridge_server.verdicts.alerts import SILENCED, AlertCause
+from fleetridge_server.verdicts.sentence import excuse_shown, excuse_words
 
 ALERTING: frozenset[State] = frozenset({"outlier", "drifted", "implausible"})
 _SLOW: frozenset[State] = frozenset({"outlier", "drifted"})
@@ -45,30 +50,39 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
     """All that is wrong enough for an alert, each once."""
     states = evaluation.states
     racks = _told(evaluation.racks, states)
-    in_racks = _covered(racks)
-    nodes = [
-        node
-        for node in _told(evaluation.nodes, states)
-        if not all(node.cohort in in_racks[gpu_id] for gpu_id in node.gpu_ids)
-    ]
+    nodes = _not_in_racks(_told(evaluation.nodes, states), racks)
+    repaired_racks = _in_repair([rack for rack in evaluation.racks if rack not in racks], states)
+    others = [*(node for node in evaluation.nodes if node not in nodes), *evaluation.excused_nodes]
+    repaired_nodes = _not_in_racks(_in_repair(others, states), [*racks, *repaired_racks])
     covered = _covered([*racks, *nodes])
+    silent = _covered([*racks, *nodes, *repaired_racks, *repaired_nodes])
     return [
         *_place_causes("rack", racks, explained),
         *_place_causes("node", nodes, explained),
+        *(_silenced(cause, states) for cause in _place_causes("rack", repaired_racks, explained)),
+        *(_silenced(cause, states) for cause in _place_causes("node", repaired_nodes, explained)),
         *(
             _gpu_cause(gpu_id, evaluation, explained.get(gpu_id, ()))
             for gpu_id, state in states.items()
             if state.state in ALERTING and not _is_covered(state, covered[gpu_id])
         ),
-        *(_absence_cause(absence) for absence in evaluation.absences),
+        *(
+            _silenced(_gpu_cause(gpu_id, evaluation, ()), states)
+            for gpu_id, state in states.items()
+            if _is_repaired(state, ALERTING) and not _is_covered(state, silent[gpu_id])
+        ),
+        *(_absence_cause(absence, states) for absence in evaluation.absences),
         *_fleet_causes(evaluation.notices),
     ]
 
 
 def accused_roofs(state: GpuState) -> list[str]:
     """Roofs in which a gpu is accused or drifted, sorted."""
-    accused = {verdict.cohort.roof for verdict in state.accused} | set(state.drifted)
-    return sorted(roof_words(roof) for roof in accused)
+    return _roofs(state.accused, state.drifted)
+
+
+def _roofs(accused: Iterable[Verdict], drifted: Iterable[RoofKey]) -> list[str]:
+    return sorted(roof_words(roof) for roof in {verdict.cohort.roof for verdict in accused} | set(drifted))
 
 
 def _told(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> list[PlaceVerdict]:
@@ -78,6 +92,36 @@ def _told(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> lis
         for slow in places
         if slow.is_accused and any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
     ]
+
+
+def _not_in_racks(nodes: Iterable[PlaceVerdict], racks: Iterable[PlaceVerdict]) -> list[PlaceVerdict]:
+    """Nodes some gpu of which is in none of the racks."""
+    in_racks = _covered(racks)
+    return [node for node in nodes if not all(node.cohort in in_racks[gpu_id] for gpu_id in node.gpu_ids)]
+
+
+def _in_repair(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> list[PlaceVerdict]:
+    """Places that are accused and nobody need hear of, as they are being repaired."""
+    return [
+        slow
+        for slow in places
+        if slow.is_accused and any(_is_repaired(states[own], _SLOW) for own in slow.gpu_ids if own in states)
+    ]
+
+
+def _is_repaired(state: GpuState, without: frozenset[State]) -> bool:
+    """Whether a gpu is being repaired that would be in one of some states without that."""
+    return state.is_in_repair and state.last_state in without
+
+
+def _silenced(cause: AlertCause, states: Mapping[str, GpuState]) -> AlertCause:
+    """A cause that nobody is to be told of until the first of its gpus was to be repaired."""
+    gpu_ids = [cause.gpu] if cause.gpu is not None else cause.details["gpu_ids"]
+    own = [states[gpu_id] for gpu_id in gpu_ids if gpu_id in states and states[gpu_id].is_in_repair]
+    until = min((state.repaired_by for state in own if state.repaired_by is not None), default=None)
+    decided = excuse_words(excuse_shown(own[0].excused_by[0], {}))
+    silence = {"said": cause.state, "silenced_until": None if until is None else _written(until)}
+    return replace(cause, state=SILENCED, summary=f"{cause.summary}; {decided}", details={**cause.details, **silence})
 
 
 def _covered(places: Iterable[PlaceVerdict]) -> defaultdict[str, set[Cohort]]:
@@ -91,9 +135,15 @@ def _covered(places: Iterable[PlaceVerdict]) -> defaultdict[str, set[Cohort]]:
 
 def _is_covered(state: GpuState, cohorts: set[Cohort]) -> bool:
     """Whether what a gpu is accused of most has an alert of its node or rack."""
-    if state.accused:
-        return state.accused[0].cohort in cohorts
-    return any(cohort.roof in state.drifted for cohort in cohorts)
+    accused, drifted = _accusations(state)
+    if accused:
+        return accused[0].cohort in cohorts
+    return any(cohort.roof in drifted for cohort in cohorts)
+
+
+def _accusations(state: GpuState) -> tuple[Sequence[Verdict], Sequence[RoofKey]]:
+    """By which a gpu is accused, and in which roofs it drifted: those that marks excuse where it is known by them."""
+    return (state.excused, state.excused_drifts) if state.state == "known" else (state.accused, state.drifted)
 
 
 def _place_causes(
@@ -137,7 +187,11 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
 def _since_details(since: Onset | None) -> dict[str, Any]:
     if since is None:
         return {}
-    return {"slow_since": since.since.isoformat().replace("+00:00", "Z"), "slow_since_is_bound": since.is_bound}
+    return {"slow_since": _written(since.since), "slow_since_is_bound": since.is_bound}
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _fleet_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
@@ -156,18 +210,20 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
     verdicts = evaluation.verdicts.get(gpu_id, ())
     newest = max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
     node = None if newest is None else newest.node
+    accused, drifted = _accusations(state)
+    said = state.without_marks
     return AlertCause(
         kind="gpu",
         subject=gpu_id,
-        state=state.state,
+        state=said,
         summary=_summary(gpu_id, node, state, since, [reason.text for reason in reasons[:1]]),
         cluster=None if node is None else node.cluster,
         node=None if node is None else node.name,
         rack=None if newest is None else newest.rack,
         gpu=gpu_id,
         details={
-            "roofs": accused_roofs(state),
-            "loss": max((verdict.loss for verdict in state.accused), default=None),
+            "roofs": _roofs(accused, drifted),
+            "loss": max((verdict.loss for verdict in accused), default=None),
             "reason": reasons[0].code if reasons else None,
         }
         | _since_details(since),
@@ -176,18 +232,27 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
 
 def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset | None, reasons: Sequence[str]) -> str:
     where = "" if node is None else f" on {node.name}"
-    if state.state == "implausible":
+    accused, drifted = _accusations(state)
+    if state.without_marks == "implausible":
         return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
-    if state.accused:
-        worst = state.accused[0]
+    if accused:
+        worst = accused[0]
         when = "" if since is None else f", {streak_words(since)}"
         what = f"{percent(worst.loss)} below its peers in {roof_words(worst.cohort.roof)}{when}"
     else:
-        what = f"below its own baseline in {', '.join(accused_roofs(state))}"
+        what = f"below its own baseline in {', '.join(_roofs(accused, drifted))}"
     return ": ".join((f"gpu {gpu_id}{where} is {what}", *reasons))
 
 
-def _absence_cause(absence: Absence) -> AlertCause:
+def _absence_cause(absence: Absence, states: Mapping[str, GpuState]) -> AlertCause:
+    """What is not there, without what is being repaired; silenced where that is all."""
+    others = tuple(own for own in absence.gpu_ids if own not in states or not states[own].is_in_repair)
+    if absence.gpu_ids and not others and not absence.unnamed:
+        return _silenced(_missing_cause(absence), states)
+    return _missing_cause(replace(absence, gpu_ids=others))
+
+
+def _missing_cause(absence: Absence) -> AlertCause:
     node = absence.node
     if absence.never_reported:
         what = f"node {node.name} is expected and never reported"

@@ -11,14 +11,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Select, Table, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from fleetridge_server.db.access_tables import NotifiedAlert
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.verdicts.series import DeviceGroup
 
 AlertKind = Literal["gpu", "node", "rack", "cohort", "missing"]
+AlertState = Literal["open", "silenced", "resolved"]
+
+# State of an alert of what somebody is repairing: it stays open, and nobody is told of it.
+SILENCED = "silenced"
 
 _ALERTS = cast("Table", Alert.__table__)
 
@@ -26,9 +31,10 @@ _ALERTS = cast("Table", Alert.__table__)
 @dataclass(frozen=True, slots=True)
 class AlertCause:
     """
-    Something wrong, as one evaluation finds it; `state` is that of the gpu, else a word for what is wrong.
+    Something wrong, as one evaluation finds it.
 
-    With the kind and the device the subject tells one alert from another.
+    `state` is that of the gpu, else a word for what is wrong, or `SILENCED`. With the kind and the device the subject
+    tells one alert from another.
     """
 
     kind: AlertKind
@@ -53,11 +59,20 @@ class Settled:
 def settle_alerts(
     session: Session, device_group: DeviceGroup, causes: Sequence[AlertCause], *, evaluation_id: int, as_of: datetime
 ) -> Settled:
-    """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
-    still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(device_group))}
+    """
+    Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others.
+
+    One that was silenced and is no longer opens as before: whoever was told of it is told again.
+    """
+    known = session.scalars(_open_of(device_group)).all()
+    silenced = {alert.open_key: alert.id for alert in known if alert.state == SILENCED}
+    still_open = {alert.open_key: alert.id for alert in known}
     found = {_open_key(device_group, cause): cause for cause in causes}
     seen = {"last_seen": as_of, "last_seen_by": evaluation_id}
     _update(session, [{"key": still_open[key], **seen, **_told(found[key])} for key in found if key in still_open])
+    loud = [own for key, own in silenced.items() if key in found and found[key].state != SILENCED]
+    for alert_ids in in_chunks(loud):
+        session.execute(delete(NotifiedAlert).where(NotifiedAlert.alert_id.in_(alert_ids)))
     new = [
         {
             **device_group._asdict(),
@@ -84,7 +99,7 @@ def alert_page(
     session: Session,
     *,
     simulated: bool = False,
-    is_open: bool | None = None,
+    state: AlertState | None = None,
     kind: AlertKind | None = None,
     device_id: int | None = None,
     cluster: str | None = None,
@@ -97,8 +112,8 @@ def alert_page(
     Without a kind, device or cluster those of all; what is about no cluster alone is left out where one is asked for.
     """
     chosen = select(Alert).where(Alert.simulated.is_(simulated)).order_by(Alert.id.desc()).limit(limit)
-    if is_open is not None:
-        chosen = chosen.where(Alert.resolved_at.is_(None) if is_open else Alert.resolved_at.is_not(None))
+    if state is not None:
+        chosen = chosen.where(is_alert_in(state))
     if kind is not None:
         chosen = chosen.where(Alert.kind == kind)
     if device_id is not None:
@@ -108,6 +123,19 @@ def alert_page(
     if before_id is not None:
         chosen = chosen.where(Alert.id < before_id)
     return list(session.scalars(chosen))
+
+
+def alert_with(session: Session, alert_id: int) -> Alert | None:
+    """The alert with this id, open or not."""
+    return session.get(Alert, alert_id)
+
+
+def is_alert_in(state: AlertState) -> ColumnElement[bool]:
+    """Whether an alert is open, silenced (open, and nobody is told of it), or resolved, now."""
+    if state == "resolved":
+        return Alert.resolved_at.is_not(None)
+    is_silenced = Alert.state == SILENCED
+    return and_(Alert.resolved_at.is_(None), is_silenced if state == "silenced" else ~is_silenced)
 
 
 def _open_of(device_group: DeviceGroup) -> Select[Alert]:
