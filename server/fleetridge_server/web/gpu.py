@@ -47,6 +47,7 @@ class GpuPage:
         said: one sentence.
         few_peers: note where there are too few gpus of its kind to compare it with.
         points: of the newest measured report, `points_report` its id and `points_note` why there are none.
+        driver: of its newest report that names one; empty where none does.
         runs_shown: how many of the history's runs, newest first, the page lists.
     """
 
@@ -72,6 +73,7 @@ class GpuPage:
     device_href: str
     here_href: str
     cluster: str
+    driver: str
     marks: tuple[MarkShown, ...]
 
 
@@ -160,6 +162,7 @@ def gpu_page(
         device_href=links.device(answer.device.slug),
         here_href=links.gpu(answer.gpu_id),
         cluster=links.cluster or "",
+        driver=next((report.driver for report in answer.reports if report.driver), ""),
         marks=marks,
     )
 
