@@ -187,8 +187,10 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
     """What a job over the node's gpus loses to the slowest, in each of their roofs."""
     jobs: dict[tuple[RoofName, Conditions], list[JobGpu]] = defaultdict(list)
     units: dict[RoofName, str] = {}
+    # What is known may be gone as well, whatever it would be called.
+    gone = {own.gpu.identity for own in record.gpus if _is_missing(own.gpu, record)}
     for own in record.verdicts.values():
-        if not own.verdict.is_gone:
+        if not own.verdict.is_gone and own.verdict.gpu_id not in gone:
             for judged in own.verdict.roofs:
                 if judged.recent:
                     jobs[judged.roof, judged.conditions].append(JobGpu(own.verdict.gpu_id, judged.value))
