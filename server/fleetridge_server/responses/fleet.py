@@ -181,7 +181,7 @@ def sentence(
     known = verdicts.get("known", 0)
     judged = sum(verdicts.get(state, 0) for state in ("ok", "outlier", "drifted", "suspect"))
     said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged, known)
-    said += f"; {counted(known, 'gpu')} known" if known else ""
+    said += f"; {counted(known, 'gpu')} known and decided about" if known else ""
     seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""

@@ -248,7 +248,7 @@ def test_a_gpu_in_repair_is_counted_apart_and_its_alert_is_silenced(slow_client:
 
     fleet = read(slow_client, "/fleet")
     assert fleet["verdicts"] == {"known": 1, "ok": 7}
-    assert fleet["sentence"].startswith("nothing is wrong with the 7 of 8 gpus that could be judged; 1 gpu known")
+    assert fleet["sentence"].startswith("nothing is wrong with the 7 of 8 gpus that could be judged; 1 gpu known and ")
     assert fleet["devices"][0]["verdicts"] == {"known": 1, "ok": 7}
     assert (fleet["worst_nodes"], fleet["changes"]["still_open"]) == ([], 0)
     assert read(slow_client, "/devices")["devices"][0]["verdicts"] == {"known": 1, "ok": 7}
