@@ -358,7 +358,7 @@ def _marks() -> None:
         sa.Column("made_at", UTC_TIME, nullable=False),
         *_optional(UTC_TIME, "until", "ended_at"),
         sa.Column("simulated", sa.Boolean(), nullable=False),
-        *_optional(sa.Text(), "gpu", "cluster", "node", "rack"),
+        *_optional(sa.Text(), "gpu", "cluster", "node", "rack", "driver"),
         sa.Column("loss", sa.Double(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_marks"),
     )

@@ -15,10 +15,11 @@ def make_token(
     cluster: str | None = None,
     node: str | None = None,
     expires_at: datetime | None = None,
+    name: str | None = None,
 ) -> str:
     """Text of a new token."""
     text = new_token()
-    new = NewToken(text[-12:], sha256_of(text), frozenset(scopes), cluster, node, expires_at)
+    new = NewToken(name or text[-12:], sha256_of(text), frozenset(scopes), cluster, node, expires_at)
     with database.writing() as session:
         store_token(session, new, datetime.now(timezone.utc))
     return text

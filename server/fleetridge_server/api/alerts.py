@@ -35,7 +35,7 @@ from fleetridge_server.http.parameters import (
 from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
 from fleetridge_server.text import fleet as fleet_text
-from fleetridge_server.verdicts.alerts import AlertKind, alert_page
+from fleetridge_server.verdicts.alerts import AlertKind, AlertState, alert_page, alert_with
 
 _alerts, _marks = APIRouter(tags=["alerts"]), APIRouter(tags=["marks"])
 
@@ -61,21 +61,25 @@ _ReasonText = Annotated[str, Field(min_length=1, max_length=_LONGEST_REASON), Af
 
 class MarkRequest(BaseModel):
     """
-    A decision about accusations; its scope is what fits all of `gpu_id`, `cluster`, `node` and `rack` that are given.
+    A decision about accusations; its scope is what fits all of `gpu_id`, `cluster`, `node`, `rack` and `driver` (of the
+    newest report) that are given, or that of an alert (`alert_id`).
 
-    `false_positive`: nothing is wrong. `accepted`: wrong on purpose, best with the `loss` that is accepted (as a
-    fraction) and an end. `retired`: gone for good, so that nobody misses it.
+    `known`: bad, and being repaired until its end. `accepted`: wrong on purpose, best with the `loss` that is accepted
+    (as a fraction) and an end. `false_positive`: nothing is wrong. `retired`: gone for good, so that nobody misses it.
+    `author` is the name of the token where the server asks for one, and has to be given elsewhere.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: MarkKind
     reason: _ReasonText
-    author: _Name
+    author: _Name | None = None
+    alert_id: Annotated[int | None, Field(gt=0, le=_LARGEST_ID)] = None
     gpu_id: _Name | None = None
     cluster: _Name | None = None
     node: _Name | None = None
     rack: _Name | None = None
+    driver: _Name | None = None
     loss: Annotated[float | None, Field(gt=0, lt=1)] = None
     until: UtcTime | None = None
 
@@ -96,19 +100,20 @@ class MarksQuery(ListQuery):
     status_code=201,
     response_model=MarkShown,
     responses={
+        404: {"model": Problem, "description": "No alert has this id."},
         422: {"model": Problem, "description": "Not a mark, or one that covers nothing that is known."},
         503: {"model": Problem, "description": "Nothing was stored; send the same again after Retry-After seconds."},
     },
 )
 async def post_mark(request: Request, database: OpenDatabase, caller: CurrentCaller, mark: MarkRequest) -> Response:
     """
-    Keep a decision: a false positive, a deviation that is accepted, or a gpu that is retired.
+    Keep a decision: a repair, a deviation that is accepted, a false positive, or a gpu that is retired.
 
-    It changes no number. The next evaluation, which it brings about, excuses what it covers; a gpu that becomes clearly
-    worse than what was accepted is accused again.
+    It changes no number. By the next evaluation, which it brings about, slow gpus that it covers are `known`, and the
+    alerts of those that are being repaired are silenced until its end; a gpu that becomes clearly worse than what was
+    accepted is accused again.
     """
-    require_place(caller, mark.cluster, mark.node)
-    kept = await anyio.to_thread.run_sync(keep_mark, database, mark, limiter=request.app.state.writers)
+    kept = await anyio.to_thread.run_sync(keep_mark, database, caller, mark, limiter=request.app.state.writers)
     headers = {"Location": f"/marks/{kept.id}"}
     return JSONResponse(kept.model_dump(mode="json"), status_code=201, headers=headers)
 
@@ -154,18 +159,64 @@ async def delete_mark(request: Request, database: OpenDatabase, caller: CurrentC
     return JSONResponse(ended.model_dump(mode="json"))
 
 
-def keep_mark(database: Database, mark: MarkRequest) -> MarkShown:
-    """Keep a decision; its caller may decide about the place. Raises ProblemError: 422, it would cover nothing."""
+def keep_mark(database: Database, caller: Caller, mark: MarkRequest) -> MarkShown:
+    """
+    Keep a decision.
+
+    Raises:
+        ProblemError: 403, the place is not the caller's; 404, there is no such alert; 422, it would cover nothing.
+    """
     with database.writing() as session:
-        return keep_mark_in(session, mark, datetime.now(timezone.utc))
+        return keep_mark_in(session, decided_by(session, caller, mark), datetime.now(timezone.utc))
+
+
+def decided_by(session: Session, caller: Caller, mark: MarkRequest) -> MarkRequest:
+    """
+    A decision with its author, and with the scope of its alert in that one's place.
+
+    Raises:
+        ProblemError: 403, the place is not the caller's; 404, there is no such alert; 422, nobody decided it, or the
+            alert is about no gpu, node or rack.
+    """
+    scope = {} if mark.alert_id is None else _scope_of_alert(session, caller, mark)
+    author = caller.name or mark.author
+    if author is None:
+        raise _senseless("author", "this server knows no names: say who decides")
+    decided = mark.model_copy(update={**scope, "alert_id": None, "author": author})
+    require_place(caller, decided.cluster, decided.node)
+    return decided
+
+
+def _scope_of_alert(session: Session, caller: Caller, mark: MarkRequest) -> dict[str, str | None]:
+    if any(own is not None for own in (mark.gpu_id, mark.cluster, mark.node, mark.rack, mark.driver)):
+        raise _senseless("alert_id", "an alert has a scope of its own; leave out this or the scope")
+    alert = None if mark.alert_id is None else alert_with(session, mark.alert_id)
+    if alert is None:
+        detail = "no alert has this id; GET /alerts lists them"
+        raise ProblemError(404, "unknown_alert", "There is no such alert", detail)
+    require_place(caller, alert.cluster, alert.node)
+    gpu_ids = [alert.gpu] if alert.kind == "gpu" else list(alert.details.get("gpu_ids", ()))
+    is_one_gpu = alert.kind == "gpu" or (alert.kind == "missing" and len(gpu_ids) == 1 == alert.details.get("gpus"))
+    if is_one_gpu and not alert.details.get("unnamed"):
+        # Where it is now, or wherever it will be; made-up gpus and bound callers have one place.
+        return {
+            "gpu_id": gpu_ids[0],
+            "cluster": SIMULATED if alert.simulated else caller.cluster,
+            "node": caller.node,
+        }
+    if alert.cluster is None or (alert.node is None and alert.rack is None):
+        raise _senseless("alert_id", "this alert is about a device as a whole; name what the mark is to cover")
+    if mark.kind == "retired" and alert.kind == "missing" and not alert.details.get("never_reported"):
+        raise _senseless("alert_id", "only part of the node is missing: name each gpu that is gone for good")
+    return {"cluster": alert.cluster, "node": alert.node, "rack": alert.rack if alert.kind == "rack" else None}
 
 
 def keep_mark_in(session: Session, mark: MarkRequest, now: datetime) -> MarkShown:
-    """The same as part of a transaction."""
+    """Keep a decision of a known author (`decided_by`). Raises ProblemError: 422, it would cover nothing."""
     _require_sense(session, mark, now)
     gpu_id = None if mark.gpu_id is None else folded_identity(mark.gpu_id)
-    new = NewMark(**mark.model_dump(exclude={"gpu_id"}), gpu=gpu_id, simulated=mark.cluster == SIMULATED)
-    return mark_shown(add_mark(session, new, now), now)
+    given = mark.model_dump(exclude={"gpu_id", "alert_id"})
+    return mark_shown(add_mark(session, NewMark(**given, gpu=gpu_id, simulated=mark.cluster == SIMULATED), now), now)
 
 
 def stop_mark(database: Database, caller: Caller, mark_id: int) -> MarkShown:
@@ -189,15 +240,21 @@ def _require_sense(session: Session, mark: MarkRequest, now: datetime) -> None:
     """Make sure that a mark covers something, and for some time. Raises ProblemError: 422, with the remedy."""
     if mark.cluster is None and (mark.node is not None or mark.rack is not None):
         raise _senseless("cluster", "two clusters may have nodes and racks of one name: name the cluster as well")
-    if mark.gpu_id is None and mark.cluster is None:
-        raise _senseless("gpu_id", "a mark needs a scope: name a gpu, or a cluster with or without its node or rack")
+    if mark.gpu_id is None and mark.cluster is None and mark.driver is None:
+        needed = "a mark needs a scope: name a gpu, a driver, an alert, or a cluster with or without its node or rack"
+        raise _senseless("gpu_id", needed)
+    if mark.kind == "known" and mark.until is None:
+        raise _senseless("until", "what is known is being repaired until some time: give that")
+    if mark.kind == "retired" and mark.driver is not None:
+        raise _senseless("driver", "a driver is not retired, its gpus are: name them, or their node")
     if mark.until is not None and mark.until <= now:
         raise _senseless("until", "this is over already; give a later time, or none for ever")
     if mark.kind == "retired" and mark.loss is not None:
         raise _senseless("loss", "what is retired loses nothing; leave it out, or mark it as accepted")
-    if not is_expected(session, gpu_id=mark.gpu_id, cluster=mark.cluster, node=mark.node, rack=mark.rack):
+    scope = mark.model_dump(include={"gpu_id", "cluster", "node", "rack", "driver"})
+    if not is_expected(session, **scope):
         raise _senseless(
-            "gpu_id" if mark.gpu_id is not None else "cluster",
+            next((name for name in ("gpu_id", "driver") if scope[name] is not None), "cluster"),
             "nothing that ever reported or is expected fits this; names are spelled exactly, GET /nodes lists them "
             "(and made-up gpus need cluster simulated)",
         )
@@ -214,7 +271,10 @@ _ALERTS_PATH = "/alerts"
 class AlertsQuery(ListQuery):
     """Parameters of the list of alerts."""
 
-    state: Annotated[Literal["open", "resolved"] | None, Field(description="Only these; both by default.")] = None
+    state: Annotated[
+        AlertState | None,
+        Field(description="Only these; `silenced` ones are open, and nobody is told of them. All by default."),
+    ] = None
     kind: Annotated[AlertKind | None, Field(description="Only of this kind.")] = None
     device: Annotated[str | None, Field(description="Only of this device, by any of its names.")] = None
     cluster: Annotated[
@@ -241,7 +301,7 @@ def read_alerts(database: Database, query: AlertsQuery) -> AlertList:
         found = alert_page(
             session,
             simulated=query.cluster == SIMULATED,
-            is_open=None if query.state is None else query.state == "open",
+            state=query.state,
             kind=query.kind,
             device_id=None if query.device is None else the_device(session, query.device).id,
             cluster=_cluster(query.cluster),

@@ -1,6 +1,6 @@
 """The one answer about the whole fleet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.fleet.changes import MeasuredShare, alert_changes, measured_now, measured_share, verdict_steps
 from fleetridge_server.fleet.find import is_storable, names_of_devices
 from fleetridge_server.fleet.locations import DeviceCount
-from fleetridge_server.fleet.members import verdict_counts
+from fleetridge_server.fleet.members import differing_gpus, verdict_counts
 from fleetridge_server.fleet.nodes import FleetNode, nodes_with_gpus_in
 from fleetridge_server.http.answers import answered, documented
 from fleetridge_server.http.parameters import ClusterFilter, MomentQuery, OpenDatabase, moment
@@ -69,7 +69,10 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
         )
         gpus = sum(count.gpus for count in counts)
         measured = _measured(session, span, cluster, query, gpus)
-        nodes = _troubled(session, found.values(), cluster, is_past=is_past)
+        differing = {
+            device_id: differing_gpus(session, ref, cluster, is_past=is_past) for device_id, ref in found.items()
+        }
+        nodes = _troubled(session, found, differing, cluster, is_past=is_past)
         changes = _changes(session, found, span, cluster, since)
     verdicts = fleet_answers.total(devices)
     coverage = fleet_answers.coverage(measured, query.days)
@@ -81,10 +84,16 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     return FleetAnswer(
         as_of=span.as_of,
         sentence=fleet_answers.sentence(
-            verdicts, coverage, devices, never_reported, fleet_answers.together(nodes, slow_nodes, slow_racks)
+            verdicts,
+            coverage,
+            devices,
+            never_reported,
+            fleet_answers.together(nodes, slow_nodes, slow_racks),
+            differing=sum(map(len, differing.values())),
         ),
         gpus=gpus,
         verdicts=verdicts,
+        differing=sum(map(len, differing.values())),
         devices=devices,
         coverage=coverage,
         nodes_never_reported=never_reported,
@@ -111,14 +120,20 @@ def _device(
 
 
 def _troubled(
-    session: Session, found: Iterable[EvaluationRef], cluster: str | None, *, is_past: bool
+    session: Session,
+    found: Mapping[int, EvaluationRef],
+    differing: Mapping[int, Collection[str]],
+    cluster: str | None,
+    *,
+    is_past: bool,
 ) -> list[FleetNode]:
-    """Nodes with gpus in trouble, and those gpus alone."""
+    """Nodes with gpus that need a look, and those gpus alone."""
     nodes: dict[NodeName, FleetNode] = {}
     troubled = fleet_answers.TROUBLED
-    for node in (node for ref in found for node in nodes_with_gpus_in(session, ref, troubled, is_past=is_past)):
-        if cluster in (None, node.name.cluster):
-            nodes.setdefault(node.name, FleetNode(node.name, None)).gpus.extend(node.gpus)
+    for device_id, ref in found.items():
+        for node in nodes_with_gpus_in(session, ref, troubled, is_past=is_past, others=differing[device_id]):
+            if cluster in (None, node.name.cluster):
+                nodes.setdefault(node.name, FleetNode(node.name, None)).gpus.extend(node.gpus)
     return list(nodes.values())
 
 

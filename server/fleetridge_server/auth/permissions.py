@@ -31,7 +31,7 @@ def allowed(granted: Iterable[Scope]) -> frozenset[Scope]:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """
-    Who calls: the row of the token (None where the server asks for none) and all scopes that it allows.
+    Who calls: the row and the name of the token (None where the server asks for none) and all scopes that it allows.
 
     It may write about its cluster and node only; None is any.
     """
@@ -40,6 +40,7 @@ class Caller:
     scopes: frozenset[Scope]
     cluster: str | None = None
     node: str | None = None
+    name: str | None = None
 
     def may_write_about(self, cluster: str | None, node: str | None) -> bool:
         """Whether it may store something about a node, a whole cluster (no node) or the whole fleet (neither)."""

@@ -138,7 +138,7 @@ class KnownTokens:
 def _known(stored: StoredToken) -> KnownToken:
     scopes = allowed(cast("list[Scope]", stored.scopes.split()))
     return KnownToken(
-        caller=Caller(stored.id, scopes, stored.cluster, stored.node),
+        caller=Caller(stored.id, scopes, stored.cluster, stored.node, stored.name),
         sha256=stored.sha256,
         expires_at=stored.expires_at,
         revoked_at=stored.revoked_at,

@@ -220,7 +220,7 @@ class StoredMark(Base):
     Attributes:
         author: who decided.
         until: when it ends by itself; ended_at: when somebody ended it.
-        gpu, cluster, node, rack: scope; all that are given must fit. Node and rack need their cluster.
+        gpu, cluster, node, rack, driver: scope; all that are given must fit. Node and rack need their cluster.
         simulated: whether it is about made-up gpus.
         loss: that was accepted, as a fraction; null for any.
     """
@@ -239,6 +239,7 @@ class StoredMark(Base):
     cluster: Mapped[str | None]
     node: Mapped[str | None]
     rack: Mapped[str | None]
+    driver: Mapped[str | None]
     loss: Mapped[float | None]
 
     __table_args__ = (Index(None, "gpu"), Index(None, "made_at"))

@@ -90,7 +90,8 @@ class Evaluation:
     """
     What is said of one device at one time; verdicts of each gpu, judged roofs before links.
 
-    Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole.
+    Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole. So are `excused_nodes`, of
+    which marks excuse most gpus; their gpus are accused with them all the same.
     """
 
     as_of: datetime
@@ -103,6 +104,7 @@ class Evaluation:
     settings: tuple[SlowSetting, ...]
     absences: tuple[Absence, ...]
     departures: Mapping[str, Departure]
+    excused_nodes: tuple[PlaceVerdict, ...] = ()
 
 
 def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
@@ -126,19 +128,21 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
     judged = device_verdicts(cohorts, proven_steps(fleet.upgrades))
     roofs = [verdict for verdict in judged.verdicts if not is_link(verdict.member.cohort.roof)]
     drifts, drift_notices = own_drifts(fleet.drifts, judged.verdicts)
-    nodes = [node for node in slow_nodes(roofs) if not _is_excused(node, roofs, marks)]
+    slow = slow_nodes(roofs)
+    excused = [node for node in slow if _is_excused(node, roofs, marks)]
+    nodes = [node for node in slow if node not in excused]
     racks = slow_racks(nodes, roofs)
     gone = absences(histories, fleet.rosters, fleet.inventory, retirement(fleet.marks, as_of), departed, namesakes)
     by_id: dict[str, list[Verdict]] = defaultdict(list)
     settings = slow_settings({own.cohort: own.settings for own in judged.cohorts}, roofs)
     # Of a gpu that is in several the last is named: a setting explains its node, and a rack its nodes.
-    for verdict in accused_together(judged.verdicts, [*nodes, *racks], settings):
+    for verdict in accused_together(judged.verdicts, [*slow, *racks], settings):
         by_id[verdict.gpu_id].append(verdict)
     return Evaluation(
         as_of=as_of,
         cohorts=cohorts,
         verdicts=by_id,
-        states=_states(alive, by_id, drifts, marks, gone, doubted, fleet.schedule, as_of),
+        states=_states(alive, by_id, drifts, marks, fleet, gone, doubted, as_of),
         notices=(
             *(notice for cohort in judged.cohorts for notice in cohort_notices(cohort, fleet.published)),
             *device_notices(judged.cohorts),
@@ -154,6 +158,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         settings=tuple(settings),
         absences=tuple(gone),
         departures=departed,
+        excused_nodes=tuple(excused),
     )
 
 
@@ -187,10 +192,16 @@ def _marks_by_gpu(
         return {}
     found: dict[str, tuple[Mark, ...]] = {}
     for gpu_id, reports in histories.items():
-        own = covering(marks, MarkScope(gpu_id, reports[0].node, reports[0].rack), as_of)
+        own = covering(marks, _scope_of(gpu_id, reports), as_of)
         if own:
             found[gpu_id] = own
     return found
+
+
+def _scope_of(gpu_id: str, reports: Sequence[JudgedReport]) -> MarkScope:
+    """Where a gpu is by its newest report, with the driver of the newest that names one."""
+    driver = next((report.factors.driver for report in reports if report.factors.driver is not None), None)
+    return MarkScope(gpu_id, reports[0].node, reports[0].rack, driver)
 
 
 def _is_excused(slow: PlaceVerdict, verdicts: Iterable[Verdict], marks: Mapping[str, Sequence[Mark]]) -> bool:
@@ -211,13 +222,16 @@ def _states(  # everything that a state depends on
     verdicts: Mapping[str, Sequence[Verdict]],
     drifts: Drifts,
     marks: Mapping[str, Sequence[Mark]],
+    fleet: Fleet,
     gone: Iterable[Absence],
     doubted: Collection[str],
-    schedule: timedelta | None,
     as_of: datetime,
 ) -> dict[str, GpuState]:
-    missing = {gpu_id for absence in gone for gpu_id in absence.gpu_ids}
-    states = {gpu_id: GpuState("missing") for gpu_id in sorted(missing - set(histories))}
+    missing = {gpu_id: absence.node for absence in gone for gpu_id in absence.gpu_ids}
+    states: dict[str, GpuState] = {}
+    for gpu_id in sorted(missing.keys() - histories.keys()):
+        own = covering(fleet.marks, MarkScope(gpu_id, missing[gpu_id]), as_of)
+        states[gpu_id] = gpu_state(GpuCase((), (), marks=own, is_missing=True), as_of)
     for gpu_id, reports in histories.items():
         case = GpuCase(
             reports=reports,
@@ -226,7 +240,7 @@ def _states(  # everything that a state depends on
             marks=marks.get(gpu_id, ()),
             is_missing=gpu_id in missing,
             beside_peers=gpu_id in doubted,
-            schedule=schedule,
+            schedule=fleet.schedule,
         )
         states[gpu_id] = gpu_state(case, as_of)
     return states

@@ -2,12 +2,13 @@
 The state of a gpu (missing, stale, slow, ok …), the first that holds over all its judged roofs; marks of people on it.
 
 No data is never `ok` and never slow: what was not measured has states of its own, which keep what was said before. A
-mark that excuses changes no number: the verdict stays as it is, and is excused. A gpu that becomes clearly worse than
-it was when it was marked is accused again, for that is another fault. A retired gpu is out of the fleet.
+mark that excuses changes no number: the verdict stays as it is, and the gpu is `known`, never `ok`, until its runs
+accuse it no longer. A gpu that becomes clearly worse than it was when it was marked is accused again, for that is
+another fault. A retired gpu is out of the fleet.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
@@ -19,16 +20,17 @@ from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.rule import FAILURES_IN_A_ROW, STALE_AFTER_AT_LEAST, TURNS_MISSED
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
 
-MarkKind = Literal["false_positive", "accepted", "retired"]
+MarkKind = Literal["known", "false_positive", "accepted", "retired"]
 
 
 @dataclass(frozen=True, slots=True)
 class MarkScope:
-    """Where a gpu is, as far as marks and findings care; without an id it is the node itself."""
+    """Where a gpu is and its driver, as far as marks and findings care; without an id it is the node itself."""
 
     gpu_id: str | None
     node: NodeName | None = None
     rack: str | None = None
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,12 @@ class Mark:
     A decision of a person.
 
     Attributes:
-        kind: `false_positive` (nothing is wrong), `accepted` (wrong on purpose), `retired` (gone for good).
+        kind: `known` (bad, being repaired until its end), `false_positive` (nothing is wrong), `accepted` (wrong on
+            purpose), `retired` (gone for good).
         reason: in words.
         made_at: from when on it holds.
         until: end; None for ever.
-        gpu_id, node, rack, cluster: scope; all that are given must fit. A mark without any covers nothing.
+        gpu_id, node, rack, cluster, driver: scope; all that are given must fit. A mark without any covers nothing.
         loss: that was accepted, as a fraction; None covers any.
     """
 
@@ -53,6 +56,7 @@ class Mark:
     node: NodeName | None = None
     rack: str | None = None
     cluster: str | None = None
+    driver: str | None = None
     loss: float | None = None
 
     def covers(self, place: MarkScope, as_of: datetime) -> bool:
@@ -60,7 +64,13 @@ class Mark:
         if as_of < self.made_at or (self.until is not None and as_of >= self.until):
             return False
         cluster = None if place.node is None else place.node.cluster
-        scope = ((self.gpu_id, place.gpu_id), (self.node, place.node), (self.rack, place.rack), (self.cluster, cluster))
+        scope = (
+            (self.gpu_id, place.gpu_id),
+            (self.node, place.node),
+            (self.rack, place.rack),
+            (self.cluster, cluster),
+            (self.driver, place.driver),
+        )
         asked = [(wanted, found) for wanted, found in scope if wanted is not None]
         return bool(asked) and all(wanted == found for wanted, found in asked)
 
@@ -93,7 +103,7 @@ def excuse_of(marks: Iterable[Mark], loss: float, gate: float) -> Mark | None:
 
 # In the order in which the first that holds is the gpu's.
 State = Literal[
-    "missing", "unmeasured", "stale", "contended", "implausible", "outlier", "drifted", "suspect",
+    "known", "missing", "unmeasured", "stale", "contended", "implausible", "outlier", "drifted", "suspect",
     "insufficient_peers", "ok",
 ]  # fmt: skip
 STATES: tuple[State, ...] = get_args(State)
@@ -102,6 +112,14 @@ STATES: tuple[State, ...] = get_args(State)
 UNUSABLE: tuple[State, ...] = ("missing", "unmeasured", "stale", "contended", "implausible")
 
 ACCUSING: frozenset[State] = frozenset({"outlier", "drifted", "suspect"})
+
+# Of these a gpu may be until it is repaired; one that somebody else uses is not being repaired.
+_OUT_FOR_REPAIR: frozenset[State] = frozenset({"missing", "unmeasured", "stale", "implausible"})
+
+
+def what_is_said(state: State, last_state: State | None) -> State:
+    """What is said of a gpu now, or was when it was last measured; what is known is not said again."""
+    return state if last_state is None or state == "known" else last_state
 
 
 @fast_dataclass
@@ -135,10 +153,13 @@ class GpuState:
 
     Attributes:
         state: the first that holds.
-        last_state: what its runs say, where `state` is about missing or unusable measurements; else None.
+        last_state: what its runs say, where `state` is about missing or unusable measurements, or it is `known`: then
+            what it would be without the marks. Else None.
         accused: verdicts that accuse it and that no mark excuses, worst first.
         drifted: roofs in which it drifted and that no mark excuses.
-        excused_by: marks without which the state would be another.
+        excused, excused_drifts: the same where marks excuse it.
+        differing: verdicts by which it lies far below the fastest of its few peers, and that no mark excuses.
+        excused_by: marks without which the state would be another, a repair first.
         measured_at: time of the newest report with rates, valid or not.
         identity_conflict: another node claims the gpu in a report that would count; no such report moved a number.
     """
@@ -147,6 +168,9 @@ class GpuState:
     last_state: State | None = None
     accused: tuple[Verdict, ...] = ()
     drifted: tuple[RoofKey, ...] = ()
+    excused: tuple[Verdict, ...] = ()
+    excused_drifts: tuple[RoofKey, ...] = ()
+    differing: tuple[Verdict, ...] = ()
     excused_by: tuple[Mark, ...] = ()
     identity_conflict: bool = False
     measured_at: datetime | None = None
@@ -154,7 +178,30 @@ class GpuState:
     @property
     def is_flagged(self) -> bool:
         """Whether the gpu is accused of being slow, now or when it was last measured."""
-        return (self.last_state or self.state) in ACCUSING
+        return what_is_said(self.state, self.last_state) in ACCUSING
+
+    @property
+    def without_marks(self) -> State:
+        """What the state would be if nobody had decided anything."""
+        return self.last_state if self.state == "known" and self.last_state is not None else self.state
+
+    @property
+    def differs(self) -> bool:
+        """Whether it lies far below the fastest of its few peers, which somebody should look at."""
+        return self.state == "insufficient_peers" and bool(self.differing)
+
+    @property
+    def is_in_repair(self) -> bool:
+        """Whether somebody said that it is bad and being repaired, so that nobody need hear of it again."""
+        return self.state == "known" and any(mark.kind == "known" for mark in self.excused_by)
+
+    @property
+    def repaired_by(self) -> datetime | None:
+        """Until when it is being repaired; None where it is not, or nobody said."""
+        repairs = [mark for mark in self.excused_by if mark.kind == "known"]
+        if self.state != "known" or any(mark.until is None for mark in repairs):
+            return None
+        return max((mark.until for mark in repairs if mark.until is not None), default=None)
 
 
 def patience(schedule: timedelta | None) -> timedelta:
@@ -164,17 +211,25 @@ def patience(schedule: timedelta | None) -> timedelta:
 
 def gpu_state(case: GpuCase, as_of: datetime) -> GpuState:
     """State of a gpu at a time."""
-    said = _by_rates(case)
-    absence = _absence(case, as_of)
-    return GpuState(
-        state=said.state if absence is None else absence,
-        last_state=said.state if absence is not None and case.verdicts else None,
-        accused=said.accused,
-        drifted=said.drifted,
-        excused_by=said.excused_by,
+    said = _with_absence(_by_rates(case), case, as_of)
+    return replace(
+        said,
         identity_conflict=_is_claimed_twice(case, as_of),
         measured_at=next((report.ordered_at for report in case.reports if report.is_measured), None),
     )
+
+
+def _with_absence(said: GpuState, case: GpuCase, as_of: datetime) -> GpuState:
+    """What is said of a gpu by its rates, unless measurements are missing or of no use; a repair explains that."""
+    absence = _absence(case, as_of)
+    if absence is None:
+        return said
+    repair = tuple(mark for mark in case.marks if mark.kind == "known")
+    if repair and said.state == "known":
+        return said if said.is_in_repair else replace(said, excused_by=(*said.excused_by, *repair))
+    if repair and said.state not in ACCUSING and absence in _OUT_FOR_REPAIR:
+        return replace(said, state="known", last_state=absence, excused_by=repair)
+    return replace(said, state=absence, last_state=said.state if case.verdicts else None)
 
 
 def _is_claimed_twice(case: GpuCase, as_of: datetime) -> bool:
@@ -216,21 +271,42 @@ def _by_rates(case: GpuCase) -> GpuState:
     drifts = {roof: drift for roof, drift in case.drifts.items() if drift.status == "drifted"}
     if not accused and not drifts:
         # Most gpus of a fleet.
-        return GpuState(_worst(case.verdicts, (), ()))
+        state = _worst(case.verdicts, (), ())
+        return GpuState(state) if state == "ok" else _beside_few(case)
     excuses = {verdict.cohort: excuse_of(case.marks, verdict.loss, verdict.limits.gate) for verdict in accused}
-    slow = sorted(
-        (verdict for verdict in accused if excuses[verdict.cohort] is None),
-        key=lambda verdict: (-verdict.finding.level, -verdict.loss, verdict.cohort.roof.dtype),
-    )
+    accused.sort(key=lambda verdict: (-verdict.finding.level, -verdict.loss, verdict.cohort.roof.dtype))
+    slow = [verdict for verdict in accused if excuses[verdict.cohort] is None]
     drift_excuses = {roof: excuse_of(case.marks, -(drift.change or 0), drift.gate) for roof, drift in drifts.items()}
     drifted = tuple(roof for roof, excuse in drift_excuses.items() if excuse is None)
-    used = {mark for mark in (*excuses.values(), *drift_excuses.values()) if mark is not None}
+    # Whoever is accused and excused of all of it is known, and never ok.
+    is_known = not slow and not drifted
     return GpuState(
-        _worst(case.verdicts, slow, drifted),
+        "known" if is_known else _worst(case.verdicts, slow, drifted),
+        last_state=_worst(case.verdicts, accused, tuple(drifts)) if is_known else None,
         accused=tuple(slow),
         drifted=drifted,
-        excused_by=tuple(sorted(used, key=lambda mark: (mark.made_at, mark.reason))),
+        excused=tuple(verdict for verdict in accused if excuses[verdict.cohort] is not None),
+        excused_drifts=tuple(roof for roof, excuse in drift_excuses.items() if excuse is not None),
+        excused_by=_in_order((*excuses.values(), *drift_excuses.values())),
     )
+
+
+def _beside_few(case: GpuCase) -> GpuState:
+    """State of a gpu with few peers, which is never accused: one of two that is slower may be as it should be."""
+    far = [(verdict, verdict.behind) for verdict in case.verdicts if verdict.is_far_behind]
+    excuses = {verdict.cohort: excuse_of(case.marks, behind, verdict.limits.gate) for verdict, behind in far}
+    differing = [(behind, verdict) for verdict, behind in far if excuses[verdict.cohort] is None]
+    differing.sort(key=lambda found: (-found[0], found[1].cohort.roof.dtype))
+    return GpuState(
+        "insufficient_peers",
+        differing=tuple(verdict for _, verdict in differing),
+        excused_by=() if differing else _in_order(excuses.values()),
+    )
+
+
+def _in_order(marks: Iterable[Mark | None]) -> tuple[Mark, ...]:
+    used = {mark for mark in marks if mark is not None}
+    return tuple(sorted(used, key=lambda mark: (mark.kind != "known", mark.made_at, mark.reason)))
 
 
 def _worst(verdicts: Sequence[Verdict], slow: Sequence[Verdict], drifted: Sequence[RoofKey]) -> State:

@@ -112,6 +112,13 @@ class JudgedGroup:
         lowest, second, *_ = (*heapq.nsmallest(2, (member.value for member in self.group.counted)), 0.0, 0.0)
         return lowest, second
 
+    @property
+    def fastest_of_few(self) -> float | None:
+        """Largest value of two or three peers that were measured lately; None of fewer, and of enough to judge."""
+        values = [member.value for member in self.group.counted]
+        is_few = rule.FEWEST_TO_DIFFER <= len(values) < rule.FEWEST_PEERS
+        return max(values) if is_few and self.limits.is_recent else None
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedCohort:

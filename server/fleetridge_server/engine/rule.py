@@ -9,11 +9,14 @@ from datetime import timedelta
 from fleetridge.judged_kernels import JUDGED_KERNEL
 
 # Written beside every stored verdict; a change of any rule or constant raises it.
-RULE_VERSION = 5
+RULE_VERSION = 6
 
 
 # With fewer the median is hardly more than one gpu's own word.
 FEWEST_PEERS = 4
+
+# Of two that differ one is slower, and nobody knows whether it should be.
+FEWEST_TO_DIFFER = 2
 
 # A roof of an import may not say by which kernel it was measured; it is compared with its like only.
 JUDGED_KERNELS = {kind: (kernel, None) for kind, kernel in JUDGED_KERNEL.items()}

@@ -97,6 +97,11 @@ class SlowSetting:
     gpu_ids: tuple[str, ...]
     cost_gpus: float
 
+    @property
+    def is_accused(self) -> bool:
+        """Always: a setting that is not slow beyond doubt is none of these."""
+        return True
+
 
 @fast_dataclass
 class _Measured:

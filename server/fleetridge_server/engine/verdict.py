@@ -186,6 +186,7 @@ class Verdict:
         z, p, q: None where there are too few peers; q None too for a value that is not recent.
         finding: what it is accused of.
         counted: whether the value is one of those behind the median.
+        behind: part that it lacks of the fastest of two or three peers, itself included; 0 of more, or of old ones.
     """
 
     member: Member
@@ -196,6 +197,7 @@ class Verdict:
     q: float | None
     finding: Accusation
     counted: bool = True
+    behind: float = 0.0
 
     @property
     def gpu_id(self) -> str:
@@ -211,6 +213,11 @@ class Verdict:
     def is_accused(self) -> bool:
         """Whether it is suspect or worse."""
         return self.finding.level is not AccusationLevel.CLEAR
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether it lacks so much of the fastest of its few peers that somebody should look at them."""
+        return self.behind >= rule.PLAIN_LOSS
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +235,7 @@ class _Pair:
     p: float | None
     counted: bool
     peers_lowest: float
+    fastest_of_few: float | None
 
 
 def device_verdicts(
@@ -264,11 +272,12 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
         for judged in cohort.groups:
             limits = judged.limits
             lowest = judged.lowest_two
+            fastest = judged.fastest_of_few
             for members, counted in ((judged.group.counted, True), (judged.group.uncounted, False)):
                 for member in members:
                     p = limits.p(member.value) if limits.has_verdict else None
                     is_lowest = counted and member.value == lowest[0]
-                    yield _Pair(member, limits, p, counted, peers_lowest=lowest[is_lowest])
+                    yield _Pair(member, limits, p, counted, lowest[is_lowest], fastest if counted else None)
 
 
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
@@ -282,4 +291,10 @@ def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
         q=q,
         finding=accusation(member.runs, limits, believed_p, pair.peers_lowest),
         counted=pair.counted,
+        behind=_behind(member.value, pair.fastest_of_few),
     )
+
+
+def _behind(value: float, fastest: float | None) -> float:
+    """Part of the fastest of few that a value lacks; 90 of 100 lacks a tenth exactly."""
+    return 0.0 if fastest is None else (fastest - value) / fastest

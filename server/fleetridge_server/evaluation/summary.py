@@ -160,10 +160,12 @@ def evaluation_body(
     """What an evaluation says of the device, its cohorts, nodes and racks."""
     counts = Counter(state.state for state in evaluation.states.values())
     verdicts = [verdict for own in evaluation.verdicts.values() for verdict in own]
+    gone = {gpu_id for absence in evaluation.absences for gpu_id in absence.gpu_ids}
+    # Those that a job could use.
     there = [
         verdict
         for gpu_id, own in evaluation.verdicts.items()
-        if _is_there(evaluation, gpu_id)
+        if gpu_id in evaluation.states and gpu_id not in gone
         for verdict in own
         if verdict.member.in_window and not is_link(verdict.member.cohort.roof)
     ]
@@ -178,15 +180,10 @@ def evaluation_body(
         slow_racks=slow_places(evaluation.racks, explained or {}),
         absences=tuple(_absence(absence) for absence in evaluation.absences),
         stragglers=tuple(_stragglers(there)),
+        differing=tuple(sorted(gpu_id for gpu_id, own in evaluation.states.items() if own.differs)),
         upgrades=tuple(_upgrades(upgrades or {})),
         figures=figures,
     )
-
-
-def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
-    """Whether a job could use the gpu."""
-    state = evaluation.states.get(gpu_id)
-    return state is not None and state.state != "missing"
 
 
 def _cohorts(verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]) -> Iterable[CohortShown]:

@@ -15,6 +15,7 @@ from fleetridge_server.db.verdict_tables import Alert, VerdictChange
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.fleet.members import verdict_counts
+from fleetridge_server.verdicts.alerts import SILENCED
 from fleetridge_server.verdicts.stored import EvaluationRef
 
 
@@ -135,7 +136,10 @@ def alert_changes(session: Session, span: Span, cluster: str | None, since: date
         own.append(Alert.cluster == cluster)
     opened = Alert.opened_at.between(since, span.as_of)
     resolved = Alert.resolved_at.between(since, span.as_of)
-    is_open = and_(Alert.opened_at <= span.as_of, or_(Alert.resolved_at.is_(None), Alert.resolved_at > span.as_of))
+    # What is silenced now stays out of it; when it was silenced is not kept.
+    is_loud = or_(Alert.resolved_at.is_not(None), Alert.state != SILENCED)
+    unresolved = or_(Alert.resolved_at.is_(None), Alert.resolved_at > span.as_of)
+    is_open = and_(Alert.opened_at <= span.as_of, unresolved, is_loud)
     counts = select(
         func.count().filter(opened), func.count().filter(resolved), func.count().filter(is_open)
     ).select_from(Alert)

@@ -114,13 +114,21 @@ def device_choices(session: Session, device: str, *, simulated: bool) -> DeviceC
 
 
 def is_expected(
-    session: Session, *, gpu_id: str | None, cluster: str | None, node: str | None, rack: str | None
+    session: Session,
+    *,
+    gpu_id: str | None,
+    cluster: str | None,
+    node: str | None,
+    rack: str | None,
+    driver: str | None = None,
 ) -> bool:
     """
     Whether a gpu or node that reported, or that the inventory expects, fits all that are given.
 
-    The inventory knows no racks, and a gpu may be marked before it is where the scope says.
+    The inventory knows no racks and no drivers, and a gpu may be marked before it is where the scope says.
     """
+    if driver is not None and not _knows_driver(session, driver, cluster):
+        return False
     if gpu_id is not None and not _knows_gpu(session, gpu_id, simulated=cluster == SIMULATED):
         return False
     if cluster is None:
@@ -138,6 +146,18 @@ def is_expected(
         session.scalars(query.limit(1)).first() is not None
         for query in ((entries,) if node is not None else (entries, in_cluster))
     )
+
+
+def _knows_driver(session: Session, driver: str, cluster: str | None) -> bool:
+    """Whether a gpu, of a cluster where one is given, has a driver by its newest report."""
+    known = (
+        select(Gpu.id)
+        .join(Report, Report.id == Gpu.last_report_id)
+        .where(Report.driver == driver, Gpu.simulated.is_(cluster == SIMULATED), ~Gpu.quarantined)
+    )
+    if cluster is not None:
+        known = known.where(Gpu.cluster == cluster)
+    return session.scalars(known.limit(1)).first() is not None
 
 
 def _knows_gpu(session: Session, gpu_id: str, *, simulated: bool) -> bool:

@@ -30,7 +30,8 @@ class NewMark:
     Attributes:
         author: who decided.
         until: end; None for ever.
-        gpu: its id. cluster, node, rack: where; node and rack need their cluster. All that are given must fit.
+        gpu: its id. cluster, node, rack: where; node and rack need their cluster. driver: of the newest report.
+            All that are given must fit.
         simulated: whether it is about made-up gpus.
         loss: that is accepted, as a fraction; None for any.
     """
@@ -43,6 +44,7 @@ class NewMark:
     cluster: str | None = None
     node: str | None = None
     rack: str | None = None
+    driver: str | None = None
     simulated: bool = False
     loss: float | None = None
 
@@ -52,7 +54,8 @@ def add_mark(session: Session, mark: NewMark, at: datetime) -> StoredMark:
     Keep a mark from a time on, and have its devices judged anew.
 
     Raises:
-        MarkScopeError: no scope, a node or rack without its cluster, or a cluster of the other kind (real, simulated).
+        MarkScopeError: no scope, a node or rack without its cluster, a cluster of the other kind (real, simulated), a
+            repair without an end, or a driver that is to be retired.
     """
     _require_scope(mark)
     stored = StoredMark(**asdict(mark), made_at=at)
@@ -112,13 +115,20 @@ def _engine_mark(stored: StoredMark) -> Mark:
         node=NodeName(stored.cluster or "", stored.node or "") if has_node else None,
         rack=stored.rack,
         cluster=stored.cluster,
+        driver=stored.driver,
         loss=stored.loss,
     )
 
 
 def _require_scope(mark: NewMark) -> None:
-    if mark.gpu is None and mark.cluster is None:
-        raise MarkScopeError("a mark needs a scope: name a gpu, or a cluster with or without one of its nodes or racks")
+    if mark.gpu is None and mark.cluster is None and mark.driver is None:
+        raise MarkScopeError(
+            "a mark needs a scope: name a gpu, a driver, or a cluster with or without one of its nodes or racks"
+        )
+    if mark.kind == "known" and mark.until is None:
+        raise MarkScopeError("what is known is being repaired until some time: give its end")
+    if mark.kind == "retired" and mark.driver is not None:
+        raise MarkScopeError("a driver is not retired, its gpus are: name them, or their node")
     if mark.cluster is not None and (mark.cluster == SIMULATED) is not mark.simulated:
         raise MarkScopeError(f"made-up gpus are those of cluster {SIMULATED!r}, and only they; change one of the two")
 

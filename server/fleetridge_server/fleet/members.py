@@ -50,6 +50,17 @@ def judged_places(
     return {order.places[row]: gpu_id for row, gpu_id in there.items() if row in order.places}
 
 
+def differing_gpus(
+    session: Session, ref: EvaluationRef | None, cluster: str | None = None, *, is_past: bool
+) -> frozenset[str]:
+    """Gpus that lie far below the fastest of their few peers; with a cluster only those that are there."""
+    if ref is None or not ref.body.differing:
+        return frozenset()
+    where = Where(None if cluster == SIMULATED else cluster)
+    there = judged_places(session, ref, order_of(session, ref), where, is_past=is_past)
+    return frozenset(ref.body.differing).intersection(there.values())
+
+
 def verdict_counts(
     session: Session, ref: EvaluationRef | None, cluster: str | None = None, *, is_past: bool
 ) -> dict[State, int]:

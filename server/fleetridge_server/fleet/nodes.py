@@ -98,16 +98,23 @@ def fleet_nodes(session: Session, names: Collection[NodeName]) -> list[FleetNode
 
 
 def nodes_with_gpus_in(
-    session: Session, ref: EvaluationRef, states: Collection[str], *, is_past: bool
+    session: Session,
+    ref: EvaluationRef,
+    states: Collection[str],
+    *,
+    is_past: bool,
+    others: Collection[str] = (),
 ) -> list[FleetNode]:
     """
-    Nodes on which gpus are, or are expected, that an evaluation found in some states; each with those alone.
+    Nodes on which gpus are, or are expected, that an evaluation found in some states, or `others`; with those alone.
 
     Gpus are where they were at the time asked for (`is_past`), else where they are now. The nodes are without their
     rows; gpus that are on no node are left out.
     """
     [device] = names_of_devices(session, [ref.device_id]).values()
     summaries = summaries_of(session, ref, states=states)
+    if others:
+        summaries |= summaries_of(session, ref, gpu_ids=others)
     nodes: dict[NodeName, FleetNode] = {}
     unseen = set(summaries)
     for chunk in in_chunks(sorted(summaries)):
@@ -140,7 +147,8 @@ def _seen_or_expected(session: Session, cluster: str | None, name: str | None) -
 
 
 def _with_states(session: Session, cluster: str | None, states: Collection[str]) -> Iterable[NodeName]:
-    said = or_(CurrentVerdict.state.in_(states), CurrentVerdict.last_state.in_(states))
+    verdict = CurrentVerdict
+    said = or_(verdict.state.in_(states), and_(verdict.last_state.in_(states), verdict.state != "known"))
     there = (
         select(Node.cluster, Node.name)
         .join(Gpu, Gpu.node_id == Node.id)

@@ -19,6 +19,7 @@ from fleetridge_server.db.access_tables import Notification, NotifiedAlert
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.notify.payload import AlertView
+from fleetridge_server.verdicts.alerts import is_alert_in
 from fleetridge_server.verdicts.roof_shapes import shape_of
 
 # Alerts of one message: a body of some tens of kilobytes, which any receiver takes.
@@ -130,12 +131,12 @@ def _is_pending() -> ColumnElement[bool]:
 
 
 def _opened() -> Select[Alert, Device]:
-    """Open alerts that no message has."""
+    """Open alerts that no message has, and that nobody silenced."""
     return (
         select(Alert, Device)
         .join(Device, Device.id == Alert.device_id)
         .outerjoin(NotifiedAlert, NotifiedAlert.alert_id == Alert.id)
-        .where(Alert.simulated.is_(False), Alert.resolved_at.is_(None), NotifiedAlert.alert_id.is_(None))
+        .where(Alert.simulated.is_(False), is_alert_in("open"), NotifiedAlert.alert_id.is_(None))
     )
 
 

@@ -15,6 +15,8 @@ class AlertShown(Answer):
     `kind` is `gpu`, `node` or `rack` (slow as a whole), `cohort` (slower as a whole) or `missing`; `subject` what it is
     about. Times are those as of which the evaluations judged; `resolved_at` is null while it is open. `details` holds
     what programs want to know besides: `gpus`, `gpu_ids`, `roofs`, `loss`, `reason`, as far as there is such a thing.
+    `state` is that of the gpu or a word for what is wrong; `silenced` of what somebody repairs until
+    `details.silenced_until`: it stays open, and nobody is told of it (`details.said` is what it would be called).
     """
 
     id: int
@@ -45,9 +47,10 @@ class MarkShown(Answer):
     """
     What a person decided about accusations.
 
-    `false_positive` and `accepted` excuse a loss up to `loss` (any, where that is null) and what counts as a
-    difference; `retired` takes gpus out of the fleet. It holds from `made_at` until `until` or `ended_at`, whichever is
-    earlier, for what fits all of `gpu_id`, `cluster`, `node` and `rack` that are given.
+    `known` (being repaired), `false_positive` and `accepted` excuse a loss up to `loss` (any, where that is null) and
+    what counts as a difference, and whoever they excuse is `known`; `retired` takes gpus out of the fleet. It holds
+    from `made_at` until `until` or `ended_at`, whichever is earlier, for what fits all of `gpu_id`, `cluster`, `node`,
+    `rack` and `driver` (of the newest report) that are given.
     """
 
     id: int
@@ -58,6 +61,7 @@ class MarkShown(Answer):
     cluster: str | None
     node: str | None
     rack: str | None
+    driver: str | None
     loss: float | None
     made_at: datetime
     until: datetime | None

@@ -152,10 +152,12 @@ def _gpu_flags(roofs: GpuRoofs, verdict: VerdictShown | GpuVerdict | None) -> tu
     said: set[Flag] = {flag for compared in roofs.judged for flag in _flags(compared.own)}
     if verdict is None:
         return tuple(sorted(said))
-    if verdict.state == "stale":
+    # What is known may be so because nobody can measure it.
+    states = {verdict.state, verdict.last_state} if verdict.state == "known" else {verdict.state}
+    if "stale" in states:
         said.add("stale")
     # Whose runs say nothing never gave a value that counts, whatever else it is.
-    if verdict.state == "unmeasured" or (verdict.state in UNUSABLE and verdict.last_state is None):
+    if "unmeasured" in states or (verdict.state in UNUSABLE and verdict.last_state is None):
         said.add("unmeasured")
     return tuple(sorted(said))
 

@@ -84,14 +84,16 @@ class FleetAnswer(Answer):
 
     `nodes_never_reported` counts nodes that only the inventory knows, `unnamed` the gpus that it expects beyond those
     that anybody has seen. `slow_nodes` and `slow_racks` are those that are slow as a whole, the accused ones first,
-    each once, in the roof in which it loses most. `stragglers` are the jobs that lose most to their slowest gpu: over a
-    device, a rack and a node, in one roof each.
+    each once, in the roof in which it loses most. `differing` counts gpus that lie far below the fastest of two or
+    three of their kind, which accuses none of them. `stragglers` are the jobs that lose most to their slowest gpu: over
+    a device, a rack and a node, in one roof each.
     """
 
     as_of: datetime
     sentence: str
     gpus: int
     verdicts: dict[State, int]
+    differing: int
     devices: tuple[DeviceVerdicts, ...]
     coverage: Coverage
     nodes_never_reported: int
@@ -139,13 +141,19 @@ NOTHING_TOGETHER = Together()
 
 def together(troubled: Iterable[FleetNode], nodes: Iterable[SlowPlace], racks: Iterable[SlowPlace]) -> Together:
     """Trouble of the accused racks and nodes, and how many of the troubled gpus are counted as part of them."""
-    reasons = Counter(gpu.said.reason for node in troubled for gpu in node.gpus if gpu.said is not None)
-    accused = [rack for rack in racks if rack.accused]
+    told = [gpu for node in troubled for gpu in node.gpus if gpu.said is not None]
+    reasons = Counter(gpu.said.reason for gpu in told if gpu.said is not None)
+    # Of a place that is known as a whole nobody is in trouble.
+    in_trouble = {gpu.gpu_id for gpu in told}
+    accused = [rack for rack in racks if rack.accused and in_trouble.intersection(rack.gpu_ids)]
     in_racks = {gpu_id for rack in accused for gpu_id in rack.gpu_ids}
     return Together(
         racks=len(accused),
         rack_gpus=reasons["whole_rack"],
-        nodes=sum(node.accused and not in_racks.issuperset(node.gpu_ids) for node in nodes),
+        nodes=sum(
+            node.accused and bool(in_trouble.intersection(node.gpu_ids)) and not in_racks.issuperset(node.gpu_ids)
+            for node in nodes
+        ),
         node_gpus=reasons["whole_node"],
     )
 
@@ -156,14 +164,19 @@ def sentence(
     devices: Sequence[DeviceVerdicts],
     never_reported: int,
     shared: Together = NOTHING_TOGETHER,
+    differing: int = 0,
 ) -> str:
     """Whether the fleet is good, in a sentence; some devices may wait for their first evaluation."""
     gpus = sum(verdicts.values())
     if not gpus:
         return "nothing was evaluated yet" if coverage.gpus else "no gpu has reported yet"
-    troubled = {state: count for state, count in verdicts.items() if state in TROUBLED}
+    troubled: dict[str, int] = {state: count for state, count in verdicts.items() if state in TROUBLED}
+    if differing:
+        troubled["slower than its few peers" if differing == 1 else "slower than their few peers"] = differing
+    known = verdicts.get("known", 0)
     judged = sum(verdicts.get(state, 0) for state in ("ok", "outlier", "drifted", "suspect"))
-    said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged)
+    said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged, known)
+    said += f"; {counted(known, 'gpu')} known and decided about" if known else ""
     seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
@@ -223,7 +236,7 @@ def steps_shown(steps: Counter[tuple[State | None, State | None]]) -> tuple[Verd
     return tuple(VerdictStep(before, after, gpus) for (before, after), gpus in order)
 
 
-def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
+def _trouble(troubled: Mapping[str, int], gpus: int, shared: Together) -> str:
     """Who needs a look: whole racks and nodes by themselves, not gpu by gpu."""
     count = sum(troubled.values())
     states = ", ".join(f"{number} {state}" for state, number in troubled.items())
@@ -241,7 +254,9 @@ def _trouble(troubled: Mapping[State, int], gpus: int, shared: Together) -> str:
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
 
 
-def _good(gpus: int, judged: int) -> str:
+def _good(gpus: int, judged: int, known: int) -> str:
+    if known == gpus:
+        return "nothing new is wrong"
     if not judged:
         return f"none of {gpus} gpus could be judged"
     if judged < gpus:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Conditions
-from fleetridge_server.engine.gpu_state import STATES, State
+from fleetridge_server.engine.gpu_state import STATES, State, what_is_said
 from fleetridge_server.evaluation.summary import FEWEST_GPUS, Job, JobGpu, straggler
 from fleetridge_server.fleet.nodes import GpuOnNode, NodeRecord
 from fleetridge_server.responses.device import report_summary
@@ -18,8 +18,8 @@ from fleetridge_server.verdicts.stored import DatedVerdict
 
 # For people who look for trouble: what is gone and what is slow before what nobody measured.
 WORST_FIRST: tuple[State, ...] = (
-    "missing", "outlier", "drifted", "implausible", "suspect", "unmeasured", "contended", "stale", "insufficient_peers",
-    "ok",
+    "missing", "outlier", "drifted", "implausible", "suspect", "unmeasured", "contended", "stale", "known",
+    "insufficient_peers", "ok",
 )  # fmt: skip
 
 
@@ -183,9 +183,7 @@ def _worst(verdicts: Iterable[DatedVerdict]) -> str | None:
 def _missing(gpus: Iterable[NodeGpu], record: NodeRecord) -> list[str]:
     """Gpus that are gone from here, and those that are expected and nobody ever saw."""
     here = {gpu.gpu_id for gpu in gpus}
-    never_seen = [
-        gpu_id for gpu_id, own in record.verdicts.items() if own.verdict.state == "missing" and gpu_id not in here
-    ]
+    never_seen = [gpu_id for gpu_id, own in record.verdicts.items() if own.verdict.is_gone and gpu_id not in here]
     return [*(gpu.gpu_id for gpu in gpus if gpu.missing), *sorted(never_seen)]
 
 
@@ -193,8 +191,10 @@ def _stragglers(record: NodeRecord) -> Iterable[StragglerShown]:
     """What a job over the node's gpus loses to the slowest, in each of their roofs."""
     jobs: dict[tuple[RoofName, Conditions], list[JobGpu]] = defaultdict(list)
     units: dict[RoofName, str] = {}
+    # What is known may be gone as well, whatever it would be called.
+    gone = {own.gpu.identity for own in record.gpus if _is_missing(own.gpu, record)}
     for own in record.verdicts.values():
-        if own.verdict.state != "missing":
+        if not own.verdict.is_gone and own.verdict.gpu_id not in gone:
             for judged in own.verdict.roofs:
                 if judged.recent:
                     jobs[judged.roof, judged.conditions].append(JobGpu(own.verdict.gpu_id, judged.value))
@@ -269,5 +269,5 @@ def _notes(record: NodeRecord, gpus: Sequence[NodeGpu], reports: Sequence[Report
 
 def trouble(state: State, last_state: State | None, loss: float | None) -> tuple[int, float]:
     """Key by which verdicts come worst first; a slow gpu that nobody measured since is slow before it is stale."""
-    known = [WORST_FIRST.index(said) for said in (state, last_state) if said is not None]
-    return min(known), -(loss or 0.0)
+    said = {state, what_is_said(state, last_state)}
+    return min(map(WORST_FIRST.index, said)), -(loss or 0.0)

@@ -10,6 +10,7 @@ from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, M
 from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
 from fleetridge_server.text import words
 from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, slow_since, state_word
+from fleetridge_server.verdicts.alerts import SILENCED
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 
 # Healthy gpus differ by a per cent or two, and somebody is always the slowest.
@@ -59,14 +60,15 @@ def mark_list(answer: MarkList) -> str:
 
 def _alert(alert: AlertShown, answer: AlertList) -> str:
     if alert.resolved_at is None:
-        state = f"open for {ago(alert.opened_at, answer.as_of)}"
+        state = f"{'silenced, ' * (alert.state == SILENCED)}open for {ago(alert.opened_at, answer.as_of)}"
     else:
         state = f"open from {at(alert.opened_at)} to {at(alert.resolved_at)}"
     return f"{alert.id} {alert.kind} ({alert.device}), {state}: {alert.summary}"
 
 
 def _mark(mark: MarkShown) -> list[str]:
-    scope = [word for word in (mark.gpu_id, mark.node, mark.rack, mark.cluster) if word is not None]
+    driver = None if mark.driver is None else f"driver {mark.driver}"
+    scope = [word for word in (mark.gpu_id, mark.node, mark.rack, mark.cluster, driver) if word is not None]
     end = mark.until if mark.ended_at is None else mark.ended_at
     return [
         str(mark.id),

@@ -11,7 +11,7 @@ from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
-from fleetridge_server.engine.gpu_state import ACCUSING, State
+from fleetridge_server.engine.gpu_state import ACCUSING, State, what_is_said
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import Fact, fact_words, roof_words, setting_words, variant
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
@@ -217,7 +217,8 @@ def _is_said(fact: Fact, beside: str) -> bool:
 
 
 def _is_troubled(verdict: VerdictShown) -> bool:
-    return (verdict.last_state or verdict.state) in ACCUSING or verdict.state in ("missing", "implausible")
+    is_accused = what_is_said(verdict.state, verdict.last_state) in ACCUSING
+    return is_accused or verdict.state in ("missing", "implausible")
 
 
 def _place(verdict: VerdictShown) -> PlaceShown | None:

@@ -11,14 +11,16 @@ transaction that stores it. One thing has one open alert, however often it is fo
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import Select, Table, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from fleetridge.quantities import percent
+from fleetridge.report import RoofKey
+from fleetridge_server.db.access_tables import NotifiedAlert
 from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.engine.cohort import Cohort, cohort_order
@@ -39,11 +41,16 @@ from fleetridge_server.engine.nodes import Absence
 from fleetridge_server.engine.notices import Notice, slow_setting_words
 from fleetridge_server.engine.remedies import SharedCause, facts_words
 from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
-from fleetridge_server.engine.verdict import PlaceWord
+from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import roof_words
+from fleetridge_server.verdicts.sentence import excuse_shown, excuse_words
 from fleetridge_server.verdicts.series import DeviceGroup
 
 AlertKind = Literal["gpu", "node", "rack", "setting", "version", "cohort", "missing"]
+AlertState = Literal["open", "silenced", "resolved"]
+
+# State of an alert of what somebody is repairing: it stays open, and nobody is told of it.
+SILENCED = "silenced"
 
 _ALERTS = cast("Table", Alert.__table__)
 
@@ -57,9 +64,10 @@ _MOST_NAMED = 100
 @dataclass(frozen=True, slots=True)
 class AlertCause:
     """
-    Something wrong, as one evaluation finds it; `state` is that of the gpu, else a word for what is wrong.
+    Something wrong, as one evaluation finds it.
 
-    With the kind and the device the subject tells one alert from another.
+    `state` is that of the gpu, else a word for what is wrong, or `SILENCED`. With the kind and the device the subject
+    tells one alert from another.
     """
 
     kind: AlertKind
@@ -79,17 +87,30 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
     settings = [slow for slow in evaluation.settings if _is_in_force(slow, states)]
     racks = _uncovered(_accused_places(evaluation.racks, states), settings)
     nodes = _uncovered(_accused_places(evaluation.nodes, states), [*settings, *racks])
+    repaired_settings = _in_repair([slow for slow in evaluation.settings if slow not in settings], states)
+    repaired_racks = _in_repair([rack for rack in evaluation.racks if rack not in racks], states)
+    others = [*(node for node in evaluation.nodes if node not in nodes), *evaluation.excused_nodes]
+    repaired_nodes = _uncovered(_in_repair(others, states), [*settings, *racks, *repaired_settings, *repaired_racks])
     covered = _covered([*settings, *racks, *nodes])
+    silent = _covered([*settings, *racks, *nodes, *repaired_settings, *repaired_racks, *repaired_nodes])
     return [
         *_setting_causes(settings),
         *_place_causes("rack", racks, explained),
         *_place_causes("node", nodes, explained),
+        *(_silenced(cause, states) for cause in _setting_causes(repaired_settings)),
+        *(_silenced(cause, states) for cause in _place_causes("rack", repaired_racks, explained)),
+        *(_silenced(cause, states) for cause in _place_causes("node", repaired_nodes, explained)),
         *(
             _gpu_cause(gpu_id, evaluation, explained.get(gpu_id, ()))
             for gpu_id, state in states.items()
             if state.state in ALERTING and not _is_covered(state, covered[gpu_id])
         ),
-        *(_absence_cause(absence) for absence in evaluation.absences),
+        *(
+            _silenced(_gpu_cause(gpu_id, evaluation, ()), states)
+            for gpu_id, state in states.items()
+            if _is_repaired(state, ALERTING) and not _is_covered(state, silent[gpu_id])
+        ),
+        *(_absence_cause(absence, states) for absence in evaluation.absences),
         *_version_causes(evaluation.notices),
         *_fleet_causes(evaluation.notices),
     ]
@@ -97,8 +118,11 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
 
 def accused_roofs(state: GpuState) -> list[str]:
     """Roofs in which a gpu is accused or drifted, sorted."""
-    accused = {verdict.cohort.roof for verdict in state.accused} | set(state.drifted)
-    return sorted(roof_words(roof) for roof in accused)
+    return _roofs(state.accused, state.drifted)
+
+
+def _roofs(accused: Iterable[Verdict], drifted: Iterable[RoofKey]) -> list[str]:
+    return sorted(roof_words(roof) for roof in {verdict.cohort.roof for verdict in accused} | set(drifted))
 
 
 def _accused_places(places: Iterable[PlaceVerdict], states: Mapping[str, GpuState]) -> list[PlaceVerdict]:
@@ -109,6 +133,33 @@ def _accused_places(places: Iterable[PlaceVerdict], states: Mapping[str, GpuStat
 def _is_in_force(slow: PlaceVerdict | SlowSetting, states: Mapping[str, GpuState]) -> bool:
     """Whether some gpu is slow with it that no mark excuses."""
     return any(gpu_id in states and states[gpu_id].state in _SLOW for gpu_id in slow.gpu_ids)
+
+
+_Slow = TypeVar("_Slow", PlaceVerdict, SlowSetting)
+
+
+def _in_repair(groups: Iterable[_Slow], states: Mapping[str, GpuState]) -> list[_Slow]:
+    """Groups that are accused and nobody need hear of, as they are being repaired."""
+    return [
+        slow
+        for slow in groups
+        if slow.is_accused and any(_is_repaired(states[own], _SLOW) for own in slow.gpu_ids if own in states)
+    ]
+
+
+def _is_repaired(state: GpuState, without: frozenset[State]) -> bool:
+    """Whether a gpu is being repaired that would be in one of some states without that."""
+    return state.is_in_repair and state.last_state in without
+
+
+def _silenced(cause: AlertCause, states: Mapping[str, GpuState]) -> AlertCause:
+    """A cause that nobody is to be notified of until the first of its gpus was to be repaired."""
+    gpu_ids = [cause.gpu] if cause.gpu is not None else cause.details["gpu_ids"]
+    own = [states[gpu_id] for gpu_id in gpu_ids if gpu_id in states and states[gpu_id].is_in_repair]
+    until = min((state.repaired_by for state in own if state.repaired_by is not None), default=None)
+    decided = excuse_words(excuse_shown(own[0].excused_by[0], {}))
+    silence = {"said": cause.state, "silenced_until": None if until is None else _written(until)}
+    return replace(cause, state=SILENCED, summary=f"{cause.summary}; {decided}", details={**cause.details, **silence})
 
 
 def _uncovered(places: Iterable[PlaceVerdict], groups: Iterable[PlaceVerdict | SlowSetting]) -> list[PlaceVerdict]:
@@ -128,9 +179,15 @@ def _covered(places: Iterable[PlaceVerdict | SlowSetting]) -> defaultdict[str, s
 
 def _is_covered(state: GpuState, cohorts: set[Cohort]) -> bool:
     """Whether what a gpu is accused of most has an alert of its node or rack."""
-    if state.accused:
-        return state.accused[0].cohort in cohorts
-    return any(cohort.roof in state.drifted for cohort in cohorts)
+    accused, drifted = _accusations(state)
+    if accused:
+        return accused[0].cohort in cohorts
+    return any(cohort.roof in drifted for cohort in cohorts)
+
+
+def _accusations(state: GpuState) -> tuple[Sequence[Verdict], Sequence[RoofKey]]:
+    """By which a gpu is accused, and in which roofs it drifted: those that marks excuse where it is known by them."""
+    return (state.excused, state.excused_drifts) if state.state == "known" else (state.accused, state.drifted)
 
 
 def _place_causes(
@@ -212,7 +269,11 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
 def _since_details(since: Onset | None) -> dict[str, Any]:
     if since is None:
         return {}
-    return {"slow_since": since.since.isoformat().replace("+00:00", "Z"), "slow_since_is_bound": since.is_bound}
+    return {"slow_since": _written(since.since), "slow_since_is_bound": since.is_bound}
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _fleet_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
@@ -231,18 +292,19 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
     verdicts = evaluation.verdicts.get(gpu_id, ())
     newest = max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
     node = None if newest is None else newest.node
+    accused, drifted = _accusations(state)
     return AlertCause(
         kind="gpu",
         subject=gpu_id,
-        state=state.state,
+        state=state.without_marks,
         summary=_summary(gpu_id, node, state, since, [reason.text for reason in reasons[:1]]),
         cluster=None if node is None else node.cluster,
         node=None if node is None else node.name,
         rack=None if newest is None else newest.rack,
         gpu=gpu_id,
         details={
-            "roofs": accused_roofs(state),
-            "loss": max((verdict.loss for verdict in state.accused), default=None),
+            "roofs": _roofs(accused, drifted),
+            "loss": max((verdict.loss for verdict in accused), default=None),
             "reason": reasons[0].code if reasons else None,
         }
         | _since_details(since),
@@ -251,18 +313,27 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
 
 def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset | None, reasons: Sequence[str]) -> str:
     where = "" if node is None else f" on {node.name}"
-    if state.state == "implausible":
+    accused, drifted = _accusations(state)
+    if state.without_marks == "implausible":
         return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
-    if state.accused:
-        worst = state.accused[0]
+    if accused:
+        worst = accused[0]
         when = "" if since is None else f", {streak_words(since)}"
         what = f"{percent(worst.loss)} below its peers in {roof_words(worst.cohort.roof)}{when}"
     else:
-        what = f"below its own baseline in {', '.join(accused_roofs(state))}"
+        what = f"below its own baseline in {', '.join(_roofs(accused, drifted))}"
     return ": ".join((f"gpu {gpu_id}{where} is {what}", *reasons))
 
 
-def _absence_cause(absence: Absence) -> AlertCause:
+def _absence_cause(absence: Absence, states: Mapping[str, GpuState]) -> AlertCause:
+    """What is not there, without what is being repaired; silenced where that is all."""
+    others = tuple(own for own in absence.gpu_ids if own not in states or not states[own].is_in_repair)
+    if absence.gpu_ids and not others and not absence.unnamed:
+        return _silenced(_missing_cause(absence), states)
+    return _missing_cause(replace(absence, gpu_ids=others))
+
+
+def _missing_cause(absence: Absence) -> AlertCause:
     node = absence.node
     if absence.never_reported:
         what = f"node {node.name} is expected and never reported"
@@ -295,13 +366,22 @@ class Settled:
 def settle_alerts(
     session: Session, device_group: DeviceGroup, causes: Sequence[AlertCause], *, evaluation_id: int, as_of: datetime
 ) -> Settled:
-    """Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others."""
-    still_open = {alert.open_key: alert.id for alert in session.scalars(_open_of(device_group))}
+    """
+    Open alerts for what is newly wrong, keep those of what is still wrong, resolve the others.
+
+    One that was silenced and is no longer opens as before: whoever was told of it is told again.
+    """
+    known = session.scalars(_open_of(device_group)).all()
+    silenced = {alert.open_key: alert.id for alert in known if alert.state == SILENCED}
+    still_open = {alert.open_key: alert.id for alert in known}
     found = {_open_key(device_group, cause): cause for cause in causes}
     _update(
         session,
         [{"key": still_open[key], "last_seen": as_of, **_fields_of(found[key])} for key in found if key in still_open],
     )
+    loud = [own for key, own in silenced.items() if key in found and found[key].state != SILENCED]
+    for alert_ids in in_chunks(loud):
+        session.execute(delete(NotifiedAlert).where(NotifiedAlert.alert_id.in_(alert_ids)))
     new = [
         {
             **device_group._asdict(),
@@ -328,7 +408,7 @@ def alert_page(
     session: Session,
     *,
     simulated: bool = False,
-    is_open: bool | None = None,
+    state: AlertState | None = None,
     kind: AlertKind | None = None,
     device_id: int | None = None,
     cluster: str | None = None,
@@ -341,8 +421,8 @@ def alert_page(
     Without a kind, device or cluster those of all; what is about no cluster alone is left out where one is asked for.
     """
     chosen = select(Alert).where(Alert.simulated.is_(simulated)).order_by(Alert.id.desc()).limit(limit)
-    if is_open is not None:
-        chosen = chosen.where(Alert.resolved_at.is_(None) if is_open else Alert.resolved_at.is_not(None))
+    if state is not None:
+        chosen = chosen.where(is_alert_in(state))
     if kind is not None:
         chosen = chosen.where(Alert.kind == kind)
     if device_id is not None:
@@ -352,6 +432,19 @@ def alert_page(
     if before_id is not None:
         chosen = chosen.where(Alert.id < before_id)
     return list(session.scalars(chosen))
+
+
+def alert_with(session: Session, alert_id: int) -> Alert | None:
+    """The alert with this id, open or not."""
+    return session.get(Alert, alert_id)
+
+
+def is_alert_in(state: AlertState) -> ColumnElement[bool]:
+    """Whether an alert is open, silenced (open, and nobody is told of it), or resolved, now."""
+    if state == "resolved":
+        return Alert.resolved_at.is_not(None)
+    is_silenced = Alert.state == SILENCED
+    return and_(Alert.resolved_at.is_(None), is_silenced if state == "silenced" else ~is_silenced)
 
 
 def _open_of(device_group: DeviceGroup) -> Select[Alert]:

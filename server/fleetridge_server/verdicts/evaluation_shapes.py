@@ -164,7 +164,8 @@ class EvaluationBody(Answer):
     What is said of one device at one time, besides its gpus.
 
     `stragglers` are those of the device in each of its judged roofs, then the worst racks and nodes. `figures` are null
-    in evaluations of servers that did not store them.
+    in evaluations of servers that did not store them. `differing` are the gpus that lie far below the fastest of their
+    few peers.
     """
 
     as_of: datetime
@@ -179,6 +180,7 @@ class EvaluationBody(Answer):
     stragglers: tuple[StragglerShown, ...]
     upgrades: tuple[UpgradeShown, ...]
     figures: FleetFigures | None = None
+    differing: tuple[str, ...] = ()
 
 
 # Nine bytes are twelve letters of base64, and among some dozens of groups no two are ever alike.

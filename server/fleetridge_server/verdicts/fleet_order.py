@@ -20,7 +20,7 @@ from math import isnan, nan
 import orjson
 from typing_extensions import Buffer
 
-from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State, what_is_said
 from fleetridge_server.engine.ridge import Filter, misfit
 from fleetridge_server.verdicts.evaluation_shapes import EvaluationBody, cohort_of
 
@@ -40,6 +40,7 @@ _SEVERITIES = bytes(
 
 _LENGTH = struct.Struct("<I")
 _NO_STATE = 255
+_KNOWN = STATES.index("known")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -51,7 +52,7 @@ def microseconds(at: datetime) -> int:
 
 def severity(state: State, last_state: State | None) -> int:
     """How early a gpu comes by what is said of it, or was when it was last measured."""
-    said = last_state or state
+    said = what_is_said(state, last_state)
     return _ACCUSED.index(said) if said in _ACCUSED else NOT_ACCUSED
 
 
@@ -116,7 +117,7 @@ class FleetOrder:
         return STATES[self.states[place]]
 
     def last_state(self, place: int) -> State | None:
-        """What its runs say where its state is about missing or unusable measurements."""
+        """What its runs say where its state is about missing or unusable measurements, or it is known."""
         known = self.last_states[place]
         return None if known == _NO_STATE else STATES[known]
 
@@ -127,11 +128,11 @@ class FleetOrder:
         return None if isnan(loss) else loss
 
     def in_states(self, wanted: Iterable[str]) -> list[int]:
-        """Places of the gpus in one of some states, now or when they were last measured."""
+        """Places of the gpus in one of some states, now or when last measured; what is known is that alone."""
         numbers = {STATES.index(state) for state in STATES if state in frozenset(wanted)}
         table = bytes(number in numbers for number in range(256))
         now, last = self.states.translate(table), self.last_states.translate(table)
-        return [place for place in range(len(self.rows)) if now[place] or last[place]]
+        return [place for place, own in enumerate(self.states) if now[place] or (last[place] and own != _KNOWN)]
 
     def with_level(self, factor: str, level: str) -> set[int]:
         """Places of the gpus whose newest run says this of a factor."""
@@ -150,7 +151,7 @@ class FleetOrder:
     def severities(self) -> Sequence[int]:
         """How early each gpu comes: 0 for the worst state, `NOT_ACCUSED` for a gpu that nobody accuses."""
         now, last = self.states.translate(_SEVERITIES), self.last_states.translate(_SEVERITIES)
-        return [a if b == _NO_STATE else b for a, b in zip(now, last, strict=True)]
+        return [a if b == _NO_STATE or own == _KNOWN else b for a, b, own in zip(now, last, self.states, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -108,11 +108,11 @@ class Recorder:
         excuses = tuple(excuse_shown(mark, self.marks) for mark in state.excused_by)
         reasons = reasons_shown(self.explanations.get(gpu_id, ()))
         said = state.last_state or state.state
-        # Only of these the sentence is about roofs.
+        # Of all others the sentence is about roofs.
         roofs = () if said == "ok" and not _is_retest(verdicts) else tuple(self._judged(row, times) for row in rows)
         drifts = [_drift(roof, drift, state) for roof, drift in own_drifts.items()]
         drifted = tuple(map(_drift_shown, drifts)) if said == "drifted" else ()
-        subject = subject_of(said, roofs, drifted)
+        subject = subject_of(said, roofs, drifted, is_known=state.state == "known")
         text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at)
         record = {
             "state": state.state,
@@ -120,6 +120,7 @@ class Recorder:
             "text": text,
             "reasons": reasons,
             "excused": bool(excuses),
+            "differs": state.differs,
             "identity_conflict": state.identity_conflict,
             "reports": times,
             "roofs": rows,
@@ -165,6 +166,8 @@ class Recorder:
         ]
         if has_beyond or verdict.is_accused:
             row.append(_beyond(verdict, state, drift))
+        elif verdict.is_far_behind:
+            row.append({"behind": verdict.behind})
         return row
 
     def _place_of(self, verdict: Verdict) -> int:
@@ -238,6 +241,7 @@ def judged_roof(row: Sequence[Any], reports: Sequence[tuple[str, datetime]], ref
         slow_since=_time(found.get("slow_since")),
         slow_since_is_bound=found.get("slow_since_is_bound", False),
         slow_with=tuple([SettingChange(*change) for change in found.get("slow_with", ())]),
+        behind=found.get("behind"),
     )
 
 
@@ -285,7 +289,7 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
     return {
         "q": verdict.q,
         "standing": _LEVEL_NAMES[finding.level],
-        "excused": verdict.is_accused and is_judged and verdict not in state.accused,
+        "excused": is_judged and verdict in state.excused,
         "retest": finding.retest,
         "intermittent": finding.intermittent,
         "with_group": finding.with_group,
@@ -298,20 +302,22 @@ def _beyond(verdict: Verdict, state: GpuState, drift: Drift | None) -> dict[str,
 
 
 def _drift(roof: RoofKey, drift: Drift, state: GpuState) -> list[Any]:
-    return [list(roof), *(getattr(drift, name) for name in _OF_DRIFT), roof in state.drifted]
+    counts = roof in state.drifted
+    return [list(roof), *(getattr(drift, name) for name in _OF_DRIFT), counts, roof in state.excused_drifts]
 
 
 def _drift_shown(row: Sequence[Any]) -> DriftShown:
     """A gpu's drift in one roof as it is shown."""
-    roof, *own, counts = row
+    roof, *own, counts, excused = row
     known = dict(zip(_OF_DRIFT, own, strict=True))
     times = {name: _time(known[name]) for name in ("onset", "first")}
     since = known.pop("since")
-    return DriftShown(roof=RoofName(*roof), looks_since=since, counts=counts, **{**known, **times})
+    return DriftShown(roof=RoofName(*roof), looks_since=since, counts=counts, excused=excused, **{**known, **times})
 
 
 def _flags(record: Mapping[str, Any], roofs: Sequence[JudgedRoof]) -> tuple[VerdictFlag, ...]:
     flags: list[tuple[VerdictFlag, bool]] = [
+        ("differs", record["differs"]),
         ("excused", record["excused"]),
         ("identity_conflict", record["identity_conflict"]),
         ("intermittent", any(own.intermittent for own in roofs)),

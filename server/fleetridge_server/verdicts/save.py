@@ -17,7 +17,7 @@ from fleetridge_server.db.rows import Row, in_chunks, insert_or_replace, write_r
 from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State
+from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State, what_is_said
 from fleetridge_server.verdicts.alerts import AlertCause, Settled, settle_alerts
 from fleetridge_server.verdicts.series import (
     DeviceGroup,
@@ -285,7 +285,7 @@ def _is_change(evaluation: NewEvaluation, verdict: NewVerdict, known: KnownVerdi
     now = verdict.state, verdict.last_state, verdict.reason, verdict.accused
     if now != (known.state, known.last_state, known.reason, known.accused):
         return True
-    is_accused = (verdict.last_state or verdict.state) in ACCUSING
+    is_accused = what_is_said(verdict.state, verdict.last_state) in ACCUSING
     return is_accused and evaluation.as_of - known.recorded_at >= _RECORDED_EVERY
 
 

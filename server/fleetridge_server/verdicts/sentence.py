@@ -18,7 +18,7 @@ from fleetridge_server.engine.explanation import (
     since_words,
     streak_words,
 )
-from fleetridge_server.engine.gpu_state import Mark, State
+from fleetridge_server.engine.gpu_state import Mark, MarkKind, State
 from fleetridge_server.engine.groups import Level
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.ridge import too_few
@@ -44,6 +44,15 @@ _ABSENT: Mapping[State, str] = {
     "implausible": "a rate lies above what the silicon can do: it was measured wrongly",
 }
 
+_DECIDED: Mapping[MarkKind, str] = {
+    "known": "known, being repaired",
+    "accepted": "accepted",
+    "false_positive": "marked as a false positive",
+    "retired": "retired",
+}
+
+_A_PAIR = 2
+
 
 def sentence(
     state: State,
@@ -57,8 +66,10 @@ def sentence(
     One sentence on a gpu: what holds, by which number, and since when.
 
     `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
-    the state would be another.
+    the state would be another, and where it is `known` it would be `last_state`.
     """
+    if state == "known":
+        return _known_words(last_state, roofs, drifts, excuses)
     if state not in _ABSENT:
         return _by_rates(state, roofs, drifts, excuses)
     absent = _ABSENT[state]
@@ -85,33 +96,82 @@ def onset_words(own: JudgedRoof) -> str:
 
 
 def subject_of(
-    state: State, roofs: Sequence[JudgedRoof], drifts: Sequence[DriftShown]
+    state: State, roofs: Sequence[JudgedRoof], drifts: Sequence[DriftShown], *, is_known: bool = False
 ) -> JudgedRoof | DriftShown | None:
-    """What the sentence on an accused gpu is about: its worst roof, or its worst drift; None where there is neither."""
+    """
+    What the sentence on an accused gpu is about: its worst roof, or its worst drift; None where there is neither.
+
+    Of those that no mark excuses, or (`is_known`) that marks excuse.
+    """
     if state in ("outlier", "suspect"):
-        accused = [own for own in roofs if own.standing != "clear" and not own.excused]
+        accused = [own for own in roofs if own.standing != "clear" and own.excused is is_known]
         return max(accused, key=lambda own: (own.standing == state, own.loss), default=None)
     if state == "drifted":
-        return min((own for own in drifts if own.counts), key=lambda own: own.change or 0.0, default=None)
+        counted = [own for own in drifts if (own.excused if is_known else own.counts)]
+        return min(counted, key=lambda own: own.change or 0.0, default=None)
     return None
 
 
-def _by_rates(
-    state: State, roofs: Sequence[JudgedRoof], drifts: Sequence[DriftShown], excuses: Sequence[ExcuseShown]
+def excuse_words(excuse: ExcuseShown) -> str:
+    """What was decided, until when and why: "known, being repaired until 2026-12-01 12:00 UTC: the fan is ordered"."""
+    end = "" if excuse.until is None else f" until {excuse.until:%Y-%m-%d %H:%M} UTC"
+    return f"{_DECIDED[excuse.kind]}{end}: {excuse.reason}"
+
+
+def _known_words(
+    last_state: State | None,
+    roofs: Sequence[JudgedRoof],
+    drifts: Sequence[DriftShown],
+    excuses: Sequence[ExcuseShown],
 ) -> str:
-    subject = subject_of(state, roofs, drifts)
+    """Who is known to be slow, or gone, by which decision, and what it would be called without that."""
+    decided = "; ".join(map(excuse_words, excuses[:1])) or "known"
+    if last_state is None:
+        return decided
+    if last_state in _ABSENT:
+        return f"{decided}; without that {last_state}: {_ABSENT[last_state]}"
+    return f"{decided}; without that {last_state}: {_by_rates(last_state, roofs, drifts, (), is_known=True)}"
+
+
+def _by_rates(
+    state: State,
+    roofs: Sequence[JudgedRoof],
+    drifts: Sequence[DriftShown],
+    excuses: Sequence[ExcuseShown],
+    *,
+    is_known: bool = False,
+) -> str:
+    subject = subject_of(state, roofs, drifts, is_known=is_known)
     if isinstance(subject, JudgedRoof):
         return _accusation_words(subject)
     if isinstance(subject, DriftShown):
         since = "" if subject.onset is None else f" {since_words(subject.onset, is_bound=False)}"
         return f"{roof_words(subject.roof)} {percent(-(subject.change or 0.0))} below its own baseline{since}"
     if state == "insufficient_peers":
-        return next((own.band.note for own in roofs if own.band.note is not None), "no judged roof to compare")
+        return _few_peers_words(roofs, excuses)
     if excuses:
-        return f"{excuses[0].kind.replace('_', ' ')}, {excuses[0].reason}"
+        return excuse_words(excuses[0])
     if any(own.retest for own in roofs):
         return "its newest run alone lies beyond the limit: measure it again"
     return "within the limits of its peers"
+
+
+def _few_peers_words(roofs: Sequence[JudgedRoof], excuses: Sequence[ExcuseShown]) -> str:
+    """What is said beside few peers: that it differs from them where it does, never that it is at fault."""
+    note = next((own.band.note for own in roofs if own.band.note is not None), "no judged roof to compare")
+    worst = max(roofs, key=lambda own: own.behind or 0.0, default=None)
+    if worst is None or worst.behind is None:
+        return note
+    if excuses:
+        return f"{excuse_words(excuses[0])}; {note}"
+    return f"{behind_words(worst, worst.behind)}; {note}, so that nobody can say which of them is as it should be"
+
+
+def behind_words(own: JudgedRoof, behind: float) -> str:
+    """How far a gpu lies behind the fastest of its few peers."""
+    other = "the other" if own.band.n == _A_PAIR else "the fastest"
+    few = "two" if own.band.n == _A_PAIR else str(own.band.n)
+    return f"of these {few} gpus this one is {percent(behind)} slower than {other} in {roof_words(own.roof)}"
 
 
 def _accusation_words(own: JudgedRoof) -> str:

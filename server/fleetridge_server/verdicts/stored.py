@@ -232,7 +232,7 @@ def summaries_of(
         return {
             gpu_id: VerdictSummary(gpu_id, own.state, own.last_state, begun[gpu_id], own.reason, own.loss)
             for gpu_id, own in named.items()
-            if states is None or own.state in states or own.last_state in states
+            if states is None or own.state in states or (own.last_state in states and own.state != "known")
         }
     row, order = _verdict_rows(ref), order_of(session, ref)
     query = select(row.identity, row.state, row.last_state, row.since, row.reason, Gpu.id).outerjoin(
@@ -319,9 +319,9 @@ def _begun(session: Session, ref: EvaluationRef, states: Mapping[str, State]) ->
 
 
 def _in_one_of(ref: EvaluationRef, states: Collection[str]) -> ColumnElement[bool]:
-    """Whether a gpu is in one of some states, or was when it was last measured."""
+    """Whether a gpu is in one of some states, or was when it was last measured; what is known is that alone."""
     row = _verdict_rows(ref)
-    found = or_(row.state.in_(states), row.last_state.in_(states))
+    found = or_(row.state.in_(states), and_(row.last_state.in_(states), row.state != "known"))
     if not ref.is_current:
         return found
     # By rank, which there is an index of; only states that keep what was said before have a last one.

@@ -115,6 +115,7 @@ class DriftShown:
         gate: smallest loss that counts.
         first: first look of the current epoch; null while learning.
         counts: whether it makes the gpu `drifted`: no mark excuses it and its peers did not lose as much.
+        excused: whether it would, but for a mark.
     """
 
     roof: RoofName
@@ -131,6 +132,7 @@ class DriftShown:
     gate: float
     counts: bool
     first: datetime | None = None
+    excused: bool = False
 
 
 AccusationName = Literal["clear", "suspect", "outlier"]
@@ -185,6 +187,8 @@ class JudgedRoof:
         slow_since: the oldest of those; earlier where its drift tells of older runs. Null where it is not accused.
         slow_since_is_bound: no older run is known that lies inside, so that it is slow since then or before.
         slow_with: settings that changed with the first of those runs.
+        behind: part that it lacks of the fastest of its few peers (two or three with it) where that is a tenth or more,
+            which is no accusation; else null.
     """
 
     roof: RoofName
@@ -210,9 +214,10 @@ class JudgedRoof:
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
     slow_with: tuple[SettingChange, ...] = ()
+    behind: float | None = None
 
 
-VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]
+VerdictFlag = Literal["differs", "excused", "identity_conflict", "intermittent", "retest"]
 
 
 @json_dataclass
@@ -230,13 +235,13 @@ class GpuVerdict(Answer):
     """
     What is said of one gpu, with everything that it rests on.
 
-    `state` is the first that holds of `missing`, `unmeasured`, `stale`, `contended`, `implausible`, `outlier`,
+    `state` is the first that holds of `known`, `missing`, `unmeasured`, `stale`, `contended`, `implausible`, `outlier`,
     `drifted`, `suspect`, `insufficient_peers`, `ok`; `last_state` is what its runs say where the state is about missing
-    or unusable measurements. `reason` is the code of the first of `reasons`: what the gpu shares with its whole node or
-    rack, else a cause where there is one. `worst_loss` is the largest loss over its judged roofs. `slow_since` is since
-    when the gpu has been slow in the roof that `text` is about, by its runs and not by when somebody looked (with
-    `slow_since_is_bound` since then or before); null for a gpu that is not accused. `measured_at` is the time of its
-    newest measurement, whatever came of it.
+    or unusable measurements, and what it would be without its `excuses` where it is `known`. `reason` is the code of
+    the first of `reasons`: what the gpu shares with its whole node or rack, else a cause where there is one.
+    `worst_loss` is the largest loss over its judged roofs. `slow_since` is since when the gpu has been slow in the roof
+    that `text` is about, by its runs and not by when somebody looked (with `slow_since_is_bound` since then or before);
+    null for a gpu that is not accused. `measured_at` is the time of its newest measurement, whatever came of it.
     """
 
     gpu_id: str
@@ -254,3 +259,8 @@ class GpuVerdict(Answer):
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
     measured_at: datetime | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not there, be it known or not."""
+        return "missing" in (self.state, self.last_state)

@@ -14,12 +14,13 @@ from fleetridge_server.api.alerts import (
     AlertsQuery,
     MarkRequest,
     MarksQuery,
+    decided_by,
     keep_mark_in,
     read_alerts,
     read_marks,
     stop_mark,
 )
-from fleetridge_server.auth.permissions import Caller, require_place
+from fleetridge_server.auth.permissions import Caller
 from fleetridge_server.db.database import Database
 from fleetridge_server.db.verdict_tables import StoredMark
 from fleetridge_server.engine.cohort import SIMULATED
@@ -28,7 +29,7 @@ from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.problems import FieldError, faulty, field_errors
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
-from fleetridge_server.verdicts.alerts import AlertKind
+from fleetridge_server.verdicts.alerts import SILENCED, AlertKind, AlertState
 from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html
 from fleetridge_server.web.words import Filters, choices, state_word
@@ -43,11 +44,10 @@ _NEWEST_MARKS = 100
 
 @router.post("/ui/marks")
 async def post_mark_form(request: Request, database: OpenDatabase, caller: CurrentCaller) -> Response:
-    """Keep a decision, and go back to the page of the gpu."""
+    """Keep a decision, and go back to the page that it was made on."""
     fields = await form_of(request)
     mark = mark_of(fields, caller)
-    require_place(caller, mark.cluster, mark.node)
-    await anyio.to_thread.run_sync(_keep_once, database, mark, limiter=request.app.state.writers)
+    await anyio.to_thread.run_sync(_keep_once, database, caller, mark, limiter=request.app.state.writers)
     return RedirectResponse(local(fields.get("back")), 303)
 
 
@@ -61,15 +61,16 @@ async def post_end_form(request: Request, database: OpenDatabase, caller: Curren
 
 def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
     """
-    Decision about one gpu from the fields of the form; who may decide about one place only decides about it there.
+    Decision from the fields of the form: about an alert, or about a gpu, its node or its driver, as `scope` says.
+
+    Who may decide about one place only decides about it there.
 
     Raises:
         ProblemError: 422, with the fields that are wrong.
     """
     sent: dict[str, Any] = {
-        "cluster": fields.get("cluster") or caller.cluster,
-        "node": caller.node,
-        **{name: fields[name] for name in ("kind", "reason", "author", "gpu_id") if name in fields},
+        **{name: fields[name] for name in ("kind", "reason", "author") if name in fields},
+        **({"alert_id": fields["alert_id"]} if "alert_id" in fields else _scope_of(fields, caller)),
     }
     try:
         if "loss_percent" in fields:
@@ -85,10 +86,21 @@ def mark_of(fields: dict[str, str], caller: Caller) -> MarkRequest:
     raise faulty("invalid_mark", "This is no mark", faults)
 
 
-def _keep_once(database: Database, mark: MarkRequest) -> None:
+def _scope_of(fields: dict[str, str], caller: Caller) -> dict[str, str | None]:
+    """What the form of a gpu is about: it, its node, or all gpus with its driver."""
+    where = {"cluster": fields.get("cluster") or caller.cluster, "node": caller.node}
+    if fields.get("scope") == "node":
+        return {"cluster": fields.get("its_cluster"), "node": fields.get("its_node")}
+    if fields.get("scope") == "driver":
+        return {**where, "driver": fields.get("its_driver")}
+    return {**where, "gpu_id": fields.get("gpu_id")}
+
+
+def _keep_once(database: Database, caller: Caller, asked: MarkRequest) -> None:
     """Keep a decision; a form that is sent twice by mistake decides once."""
     now = datetime.now(timezone.utc)
     with database.writing() as session:
+        mark = decided_by(session, caller, asked)
         simulated = mark.cluster == SIMULATED
         newest = mark_page(session, simulated=simulated, holding_at=now, before_id=None, limit=_NEWEST_MARKS)
         if not any(_is_same(kept, mark) for kept in newest):
@@ -96,9 +108,10 @@ def _keep_once(database: Database, mark: MarkRequest) -> None:
 
 
 def _is_same(kept: StoredMark, mark: MarkRequest) -> bool:
-    scope = (kept.gpu, kept.cluster, kept.node, kept.rack) == (mark.gpu_id, mark.cluster, mark.node, mark.rack)
+    scope = (kept.gpu, kept.cluster, kept.node, kept.rack, kept.driver)
+    is_there = scope == (mark.gpu_id, mark.cluster, mark.node, mark.rack, mark.driver)
     decided = (kept.kind, kept.loss, kept.until) == (mark.kind, mark.loss, mark.until)
-    return scope and decided and (kept.reason, kept.author) == (mark.reason, mark.author)
+    return is_there and decided and (kept.reason, kept.author) == (mark.reason, mark.author)
 
 
 def _end_of(day: str) -> datetime:
@@ -111,10 +124,12 @@ _MOST_MARKS = 200
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
-    """An alert, and where its subject is shown."""
+    """An alert, where its subject is shown, what it would be called were it not silenced, and what to decide about."""
 
     alert: AlertShown
     href: str | None
+    said: str
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +177,13 @@ def alerts_page(
     others = {name: value for name, value in given.items() if name != "after"}
     return AlertsPage(
         answer=answer,
-        lines=tuple(AlertLine(alert, _href(links, alert.gpu_id, alert.cluster, alert.node)) for alert in answer.alerts),
+        lines=tuple(_line(alert, links) for alert in answer.alerts),
         marks=marks,
         mark_lines=tuple(
             MarkLine(mark, _covers(mark), _href(links, mark.gpu_id, mark.cluster, mark.node)) for mark in marks.marks
         ),
         filters={
-            "state": choices(("open", "resolved"), query.state),
+            "state": choices(get_args(AlertState), query.state),
             "kind": choices(get_args(AlertKind), query.kind, word=state_word),
         },
         keeps=kept(query, "state", "kind"),
@@ -178,6 +193,13 @@ def alerts_page(
     )
 
 
+def _line(alert: AlertShown, links: Links) -> AlertLine:
+    href = _href(links, alert.gpu_id, alert.cluster, alert.node)
+    said = alert.details.get("said") if alert.state == SILENCED else None
+    word = {"gpu": "gpu", "node": "node", "rack": "rack", "missing": "gpu or node"}.get(alert.kind, "")
+    return AlertLine(alert, href, str(said or ""), "" if alert.resolved_at is not None else word)
+
+
 def _href(links: Links, gpu_id: str | None, cluster: str | None, node: str | None) -> str | None:
     if gpu_id is not None:
         return links.gpu(gpu_id)
@@ -185,5 +207,6 @@ def _href(links: Links, gpu_id: str | None, cluster: str | None, node: str | Non
 
 
 def _covers(mark: MarkShown) -> str:
-    places = (("gpu", mark.gpu_id), ("cluster", mark.cluster), ("rack", mark.rack), ("node", mark.node))
+    names = (mark.gpu_id, mark.cluster, mark.rack, mark.node, mark.driver)
+    places = zip(("gpu", "cluster", "rack", "node", "driver"), names, strict=True)
     return ", ".join(f"{kind} {name}" for kind, name in places if name is not None)

@@ -229,7 +229,7 @@ def fleet_page(
 ) -> FleetPage:
     """The page from the answer, and from the nodes as they are now where no earlier time was asked for."""
     nodes = mapped.nodes
-    troubled = any(answer.verdicts.get(state) for state in TROUBLED)
+    troubled = answer.differing or any(answer.verdicts.get(state) for state in TROUBLED)
     one = answer.devices[0].slug if len(answer.devices) == 1 else None
     return FleetPage(
         answer=answer,

@@ -63,6 +63,7 @@ class Visitor:
 
     Attributes:
         signed_in: whether a session says who it is.
+        name: of who it is, where that is known.
         may_operate: whether forms that change something are shown.
         form_token: what a form has to send.
         new_cookie: for a browser that has none yet; empty where it has one.
@@ -70,6 +71,7 @@ class Visitor:
     """
 
     signed_in: bool = False
+    name: str = ""
     may_operate: bool = False
     form_token: str = ""
     new_cookie: str = ""
@@ -84,6 +86,7 @@ def visitor_of(request: Request) -> Visitor:
     secret = known or new_secret()
     return Visitor(
         signed_in=session is not None,
+        name="" if caller is None or caller.name is None else caller.name,
         may_operate=caller is not None and "operate" in caller.scopes,
         form_token=_token_of(secret),
         new_cookie="" if known else secret,

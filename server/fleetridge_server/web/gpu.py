@@ -48,6 +48,7 @@ class GpuPage:
         said: one sentence.
         few_peers: note where there are too few gpus of its kind to compare it with.
         points: of the newest measured report, `points_report` its id and `points_note` why there are none.
+        driver: of its newest report that names one; empty where none does.
         runs_shown: how many of the history's runs, newest first, the page lists.
     """
 
@@ -65,6 +66,7 @@ class GpuPage:
     points_report: str
     points_note: str
     runs_shown: int
+    driver: str
     marks: tuple[MarkShown, ...]
 
 
@@ -143,6 +145,7 @@ def gpu_page(read: GpuRead, history: GpuHistoryAnswer, sweep: Sweep, marks: tupl
         points_report=sweep.report_id,
         points_note=sweep.note,
         runs_shown=_RUNS_IN_TABLE,
+        driver=next((report.driver for report in answer.reports if report.driver), ""),
         marks=marks,
     )
 

@@ -12,6 +12,7 @@ from fleetridge_server.engine.wording import reading_words
 
 # One shape for each state, so that none is known by its colour alone.
 SIGNS: Mapping[State, str] = {
+    "known": "◇",
     "missing": "○",
     "unmeasured": "∅",
     "stale": "◷",
@@ -25,6 +26,7 @@ SIGNS: Mapping[State, str] = {
 }
 
 MEANINGS: Mapping[State, str] = {
+    "known": "slow, and somebody said so: being repaired, accepted, or marked as a false positive",
     "missing": "it should be there and is not: the newest complete roster or the inventory lists it",
     "unmeasured": "nothing of use was measured, so that nothing can be said of its rates",
     "stale": "nothing was measured lately; what was said before is kept",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
+from fleetridge_server.db.database import Database
 from support.app_client import AppClient
 from support.evaluated import DAY, NOW, SLOW, SOUND, evaluate, gpu_id, runs
 from support.fleet import AS_TEXT, post, read
+from support.tokens import bearer, make_token
 
 GPU = gpu_id("n01", 7)
 MARK: dict[str, Any] = {"kind": "accepted", "reason": "capped on purpose", "author": "ops", "gpu_id": GPU}
+DRIVER: dict[str, Any] = {"gpu_id": None, "driver": "580.159.04"}
 
 
 @pytest.fixture
@@ -96,7 +100,8 @@ def test_a_mark_excuses_what_it_covers_from_the_next_evaluation_on(slow_client: 
 
     evaluate(database_url)
     verdict = read(slow_client, f"/gpus/{GPU}")["verdict"]
-    assert (verdict["state"], verdict["flags"][0]) == ("ok", "excused")
+    assert (verdict["state"], verdict["last_state"]) == ("known", "outlier")
+    assert verdict["flags"][0] == "excused"
     assert verdict["excuses"][0]["mark_id"] == mark_id
     assert read(slow_client, "/alerts", state="open")["alerts"] == []
 
@@ -160,6 +165,11 @@ def test_ending_an_unknown_mark_is_a_problem_that_says_where_to_look(client: App
         ({"cluster": "simulated"}, "body.gpu_id", "cluster simulated"),
         ({"until": "2020-01-01T00:00:00Z"}, "body.until", "later time"),
         ({"kind": "retired", "loss": 0.1}, "body.loss", "leave it out"),
+        ({"author": None}, "body.author", "say who decides"),
+        ({"kind": "known"}, "body.until", "give that"),
+        ({"kind": "retired", **DRIVER}, "body.driver", "name them"),
+        ({**DRIVER, "driver": "1.0"}, "body.driver", "spelled exactly"),
+        ({**DRIVER, "cluster": "west"}, "body.driver", "spelled exactly"),
     ],
 )
 def test_a_mark_that_would_cover_nothing_is_refused(
@@ -180,7 +190,7 @@ def test_a_mark_that_would_cover_nothing_is_refused(
         {"kind": "wrong"},
         {"reason": ""},
         {"reason": "\x1b[31m"},
-        {"author": None},
+        {"author": ""},
         {"loss": 1.5},
         {"loss": "NaN"},
         {"gpu_id": "\x00"},
@@ -207,7 +217,131 @@ def test_a_mark_may_cover_a_cluster_a_node_or_a_rack(
     assert slow_client.post("/marks", json=MARK | {"gpu_id": None} | scope).status_code == 201
     evaluate(database_url)
 
-    assert state_of(slow_client) == "ok"
+    assert state_of(slow_client) == "known"
+
+
+@pytest.mark.parametrize("scope", [DRIVER, DRIVER | {"cluster": "east"}])
+def test_a_mark_may_cover_all_gpus_with_a_driver(
+    slow_client: AppClient, database_url: str, scope: dict[str, str]
+) -> None:
+    """By their newest reports."""
+    answer = slow_client.post("/marks", json=MARK | scope)
+    assert (answer.status_code, answer.json()["driver"]) == (201, "580.159.04")
+    evaluate(database_url)
+
+    assert state_of(slow_client) == "known"
+    assert "driver 580.159.04" in slow_client.get("/marks", headers=AS_TEXT).text
+
+
+def repair(days: int = 3, **changes: Any) -> dict[str, Any]:
+    """A decision that something is being repaired for some days from now on."""
+    until = datetime.now(timezone.utc) + days * DAY
+    return {"kind": "known", "reason": "ticket 7", "author": "ops", "until": until.isoformat(), **changes}
+
+
+def test_a_gpu_in_repair_is_counted_apart_and_its_alert_is_silenced(slow_client: AppClient, database_url: str) -> None:
+    """In every answer that counts; who asks for outliers does not get it."""
+    [alert] = read(slow_client, "/alerts")["alerts"]
+    made = slow_client.post("/marks", json=repair(alert_id=alert["id"]))
+    assert (made.status_code, made.json()["gpu_id"], made.json()["node"]) == (201, GPU, None)
+    evaluate(database_url)
+
+    fleet = read(slow_client, "/fleet")
+    assert fleet["verdicts"] == {"known": 1, "ok": 7}
+    assert fleet["sentence"].startswith("nothing is wrong with the 7 of 8 gpus that could be judged; 1 gpu known and ")
+    assert fleet["devices"][0]["verdicts"] == {"known": 1, "ok": 7}
+    assert (fleet["worst_nodes"], fleet["changes"]["still_open"]) == ([], 0)
+    assert read(slow_client, "/devices")["devices"][0]["verdicts"] == {"known": 1, "ok": 7}
+    assert read(slow_client, "/nodes/n01")["verdicts"] == {"known": 1, "ok": 7}
+    assert [own["id"] for own in read(slow_client, "/alerts", state="silenced")["alerts"]] == [alert["id"]]
+    assert read(slow_client, "/alerts", state="open")["alerts"] == []
+    assert "silenced, open for" in slow_client.get("/alerts", headers=AS_TEXT).text
+    metrics = slow_client.get("/metrics").text
+    assert 'fleetridge_gpus{device="H200",verdict="known"} 1.0' in metrics
+    assert 'fleetridge_gpus{device="H200",verdict="outlier"} 0.0' in metrics
+    assert re.search(rf'fleetridge_gpu_verdict{{[^}}]*gpu="{GPU}"[^}}]*verdict="known"}} 1.0', metrics)
+
+
+@pytest.mark.parametrize(("verdict", "hosts"), [("known", "n01"), ("outlier", ""), ("outlier,suspect,ok", "n02")])
+def test_nodes_in_repair_are_in_host_lists_only_where_asked_for(
+    slow_client: AppClient, database_url: str, verdict: str, hosts: str
+) -> None:
+    """A scheduler drains them once, and not again."""
+    post(slow_client, runs("n02", [SOUND] * 8))
+    slow_client.post("/marks", json=repair(gpu_id=None, cluster="east", node="n01"))
+    evaluate(database_url)
+    read_hosts = slow_client.get("/nodes", params={"verdict": verdict, "format": "hostlist", "cluster": "east"})
+
+    # The seven good gpus of n01 are ok, and it is in the list for these.
+    assert read_hosts.text.strip() == (hosts if "ok" not in verdict else "n[01-02]")
+    [listed] = read(slow_client, "/devices/H200/ridge", verdict="known")["gpus"]
+    assert listed["gpu_id"] == GPU
+    assert read(slow_client, "/devices/H200/ridge", verdict="outlier")["gpus"] == []
+
+
+def test_a_mark_from_the_alert_of_a_node_covers_the_node(client: AppClient, database_url: str) -> None:
+    """And its rack, from the alert of a rack."""
+    post(client, [run for n in (1, 2) for run in runs(f"n{n:02}", [SOUND] * 8)] + runs("n03", [SLOW] * 8))
+    evaluate(database_url)
+    [alert] = read(client, "/alerts", kind="node")["alerts"]
+    made = client.post("/marks", json=repair(alert_id=alert["id"])).json()
+    evaluate(database_url)
+
+    assert (made["cluster"], made["node"], made["gpu_id"], made["rack"]) == ("east", "n03", None, None)
+    assert read(client, "/fleet")["verdicts"] == {"known": 8, "ok": 16}
+    [silenced] = read(client, "/alerts")["alerts"]
+    assert (silenced["id"], silenced["state"], silenced["kind"]) == (alert["id"], "silenced", "node")
+    assert silenced["details"]["said"] == "slow_together"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code"),
+    [
+        ({"alert_id": 99}, 404, "unknown_alert"),
+        ({"alert_id": 1, "cluster": "east"}, 422, "invalid_mark"),
+        ({"alert_id": 0}, 422, "invalid_request"),
+        ({"alert_id": 1, "until": None}, 422, "invalid_mark"),
+    ],
+)
+def test_a_mark_from_an_alert_that_makes_no_sense_is_refused(
+    slow_client: AppClient, changes: dict[str, Any], status: int, code: str
+) -> None:
+    """With what is wrong."""
+    answer = slow_client.post("/marks", json=repair() | changes)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert read(slow_client, "/marks", state="all")["marks"] == []
+
+
+@pytest.fixture
+def guarded_client(client: AppClient, database: Database, database_url: str) -> AppClient:
+    """The same of a server that asks for tokens."""
+    headers = bearer(make_token(database, "ingest"))
+    reports = {"reports": runs("n01", [SOUND] * 7 + [SLOW])}
+    assert client.post("/reports", json=reports, headers=headers).status_code == 200
+    evaluate(database_url)
+    return client
+
+
+def test_the_name_of_the_token_is_the_author(guarded_client: AppClient, database: Database) -> None:
+    """Whatever the body says, or leaves out."""
+    headers = bearer(make_token(database, "operate", name="night shift"))
+    marks = [{**MARK, "author": author} for author in (None, "somebody")]
+    authors = [guarded_client.post("/marks", json=own, headers=headers).json()["author"] for own in marks]
+
+    assert authors == ["night shift"] * 2
+
+
+def test_a_bound_token_decides_about_alerts_of_its_own_place_alone(
+    guarded_client: AppClient, database: Database
+) -> None:
+    """And then about the gpu while it is there."""
+    ours, theirs = (bearer(make_token(database, "operate", cluster=own)) for own in ("east", "west"))
+
+    refused = guarded_client.post("/marks", json=repair(alert_id=1), headers=theirs)
+    made = guarded_client.post("/marks", json=repair(alert_id=1), headers=ours).json()
+    assert (refused.status_code, refused.json()["code"]) == (403, "other_place")
+    assert (made["gpu_id"], made["cluster"]) == (GPU, "east")
 
 
 def test_the_text_forms_fit_a_terminal(slow_client: AppClient) -> None:

@@ -54,6 +54,24 @@ def _words(client: AppClient, url: str) -> str:
     return " ".join(client.get(url, headers=AS_TEXT).text.split())
 
 
+def test_of_two_gpus_one_at_half_needs_a_look(client: AppClient, database_url: str) -> None:
+    """In the sentence, the count, the worst nodes and on its page; it is no outlier."""
+    post(client, runs("n01", [SOUND, SOUND / 2]))
+    evaluate(database_url)
+
+    answer = read(client, "/fleet")
+
+    assert answer["sentence"].startswith("1 of 2 gpus need a look: 1 slower than its few peers; ")
+    assert (answer["differing"], answer["verdicts"]) == (1, {"insufficient_peers": 2})
+    [node] = answer["worst_nodes"]
+    assert (node["troubled"], node["worst"]["gpu_id"]) == (1, gpu_id("n01", 1))
+    assert read(client, "/fleet", cluster="east")["differing"] == 1
+    assert read(client, "/fleet", cluster="west")["differing"] == 0
+    page = client.get(f"/ui/gpus/{gpu_id('n01', 1)}", headers={"Accept": "text/html"}).text
+    assert "of these two gpus this one is 50.0 % slower than the other" in page
+    assert read(client, "/alerts")["alerts"] == []
+
+
 def test_too_few_gpus_are_neither_good_nor_bad(client: AppClient, database_url: str) -> None:
     """The sentence does not praise them."""
     post(client, runs("n01", [SOUND] * 2))

@@ -1,4 +1,4 @@
-"""The ten states, and which of two holds."""
+"""The eleven states, and which of two holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleetridge.report import Outcome, RoofKey
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
-from fleetridge_server.engine.gpu_state import STATES, GpuState
+from fleetridge_server.engine.gpu_state import STATES, GpuState, Mark
 from fleetridge_server.engine.nodes import NodeRoster
 from support.judged import AS_OF, DAY, MONDAY, PI, at_node, fleet, judged, report, series
 
@@ -26,10 +26,11 @@ def state(
     rosters: Sequence[NodeRoster] = (),
     drift: Drift | None = None,
     schedule: timedelta | None = None,
+    marks: Sequence[Mark] = (),
 ) -> GpuState:
     """State of the gpu "odd" among nine sound peers."""
     drifts: dict[str, dict[RoofKey, Drift]] = {} if drift is None else {"odd": {PI: drift}}
-    fleet_of = Fleet([*PEERS, *reports], rosters=rosters, drifts=drifts, schedule=schedule)
+    fleet_of = Fleet([*PEERS, *reports], rosters=rosters, drifts=drifts, schedule=schedule, marks=marks)
     return evaluate(fleet_of, AS_OF).states["odd"]
 
 
@@ -57,6 +58,39 @@ def test_ok() -> None:
 def test_insufficient_peers() -> None:
     own = replace(report("odd", 100.0), conditions=replace(report("odd").conditions, fill="zeros"))
     assert state([own]).state == "insufficient_peers"
+
+
+@pytest.mark.parametrize(
+    ("values", "differing"),
+    [
+        ((100.0,), {}),
+        ((100.0, 50.0), {"gpu-01": 0.5}),
+        ((100.0, 90.0), {"gpu-01": 0.1}),
+        ((100.0, 91.0), {}),
+        ((50.0, 100.0, 80.0), {"gpu-00": 0.5, "gpu-02": 0.2}),
+        ((100.0, 100.0, 100.0, 50.0), {}),
+    ],
+)
+def test_of_two_or_three_the_slower_ones_differ(values: Sequence[float], differing: dict[str, float]) -> None:
+    """Nobody is accused of it; of four and more the median decides."""
+    found = judged(fleet(values, runs=3))
+    differ = {gpu: own.differing[0].behind for gpu, own in found.states.items() if own.differs}
+    assert differ == {gpu: pytest.approx(behind) for gpu, behind in differing.items()}
+    assert {own.state for own in found.states.values() if own.differs} <= {"insufficient_peers"}
+    assert not any(own.is_accused for gpu in differ for own in found.verdicts[gpu])
+
+
+def test_old_values_of_few_differ_from_nobody() -> None:
+    """Who knows how they are now."""
+    old = [replace(own, ordered_at=own.ordered_at - 45 * DAY) for own in fleet([100.0, 50.0], runs=3)]
+    assert not any(own.differing for own in judged(old).states.values())
+
+
+def test_what_is_decided_of_a_gpu_that_differs_needs_no_look() -> None:
+    """It stays one that nothing can be said of."""
+    mark = Mark("accepted", "an older board", MONDAY - DAY, gpu_id="gpu-01")
+    found = evaluate(Fleet(fleet([100.0, 50.0], runs=3), marks=[mark]), AS_OF).states["gpu-01"]
+    assert (found.state, found.differs, found.excused_by) == ("insufficient_peers", False, (mark,))
 
 
 def test_a_roof_that_few_share_takes_nothing_from_the_others() -> None:
@@ -152,7 +186,9 @@ def test_missing_from_a_complete_roster() -> None:
 def cases() -> dict[str, GpuState]:
     """A gpu for every state; each has all that the states after its own need, as far as that can be."""
     slow_then_silent = [report("odd", 90.0, days_ago=ago) for ago in (4, 5, 6)]
+    repair = Mark("known", "ticket 7", MONDAY - DAY, until=AS_OF + DAY, gpu_id="odd")
     return {
+        "known": state(at_node(slow_then_silent, "n1"), rosters=[roster()], marks=[repair]),
         "missing": state(at_node(slow_then_silent, "n1"), rosters=[roster()]),
         "unmeasured": state([*slow_then_silent, unmeasured("a", days_ago=3), unmeasured("b", days_ago=2)]),
         "stale": state(slow_then_silent, drift=DRIFTED),

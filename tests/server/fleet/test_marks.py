@@ -33,7 +33,7 @@ def test_a_mark_excuses_at_the_next_evaluation_and_ends_at_its_date(fleet: Fleet
     open_while_excused = [alert for alert in fleet.alerts() if alert.resolved_at is None]
     fleet.evaluate(NOON + DAY + HOUR)
 
-    assert (before, at_once, excused.state) == ("outlier", "outlier", "ok")
+    assert (before, at_once, excused.state) == ("outlier", "outlier", "known")
     assert [own.mark_id for own in excused.excuses] == [mark_id]
     assert open_while_excused == []
     assert fleet.states()["GPU-2"] == "outlier"
@@ -56,7 +56,7 @@ def test_a_mark_that_is_ended_excuses_no_more(fleet: Fleet) -> None:
     assert again.ended_at == NOON + 2 * HOUR
     assert fleet.states()["GPU-2"] == "outlier"
     then = next(own for own in fleet.changes() if own.historical and own.identity == "GPU-2")
-    assert then.state == "ok"
+    assert (then.state, then.last_state) == ("known", "outlier")
 
 
 @pytest.mark.parametrize("scope", [{"gpu": "GPU-2"}, {"gpu": None, "cluster": "east"}])
@@ -104,12 +104,15 @@ def test_a_mark_makes_the_devices_in_its_scope_due(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("scope", "state"),
     [
-        ({"cluster": "east", "gpu": None}, "ok"),
-        ({"cluster": "east", "node": "node-01", "gpu": None}, "ok"),
-        ({"cluster": "east", "rack": "r1", "gpu": None}, "ok"),
+        ({"cluster": "east", "gpu": None}, "known"),
+        ({"cluster": "east", "node": "node-01", "gpu": None}, "known"),
+        ({"cluster": "east", "rack": "r1", "gpu": None}, "known"),
         ({"cluster": "east", "rack": "r2", "gpu": None}, "outlier"),
         ({"cluster": "west", "node": "node-01", "gpu": None}, "outlier"),
-        ({"loss": 0.12}, "ok"),
+        ({"driver": "580.159.04", "gpu": None}, "known"),
+        ({"driver": "580.159.04", "gpu": None, "cluster": "west"}, "outlier"),
+        ({"driver": "590.44", "gpu": None}, "outlier"),
+        ({"loss": 0.12}, "known"),
         ({"loss": 0.02}, "outlier"),
     ],
 )
@@ -128,6 +131,8 @@ def test_a_mark_covers_its_scope_and_nothing_else(fleet: Fleet, scope: dict[str,
         {"gpu": None},
         {"gpu": None, "node": "node-01"},
         {"gpu": None, "cluster": "simulated"},
+        {"kind": "known"},
+        {"kind": "retired", "driver": "580.159.04"},
         {"gpu": None, "cluster": "east", "simulated": True},
     ],
 )

@@ -67,6 +67,14 @@ def test_an_alert_that_was_over_before_anybody_was_told_is_not_told(database: Da
     assert make_message(database) == []
 
 
+def test_an_alert_that_is_silenced_is_told_to_nobody(database: Database) -> None:
+    """Nor that it is over, where nobody was told that it began."""
+    ids = [*open_alerts(database, "GPU-1", state="silenced"), *open_alerts(database, "GPU-2")]
+    assert [alert.gpu for alert in make_message(database)] == ["GPU-2"]
+    resolve_alerts(database, *ids)
+    assert [(alert.gpu, alert.status) for alert in make_message(database)] == [("GPU-2", "resolved")]
+
+
 def test_the_alerts_of_made_up_gpus_are_told_to_nobody(database: Database) -> None:
     open_alerts(database, "GPU-1", simulated=True, cluster="simulated")
     assert make_message(database) == []

@@ -9,16 +9,19 @@ import pytest
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
+from fleetridge_server.engine.gpu_state import Mark, MarkKind
 from fleetridge_server.engine.nodes import ExpectedNode
-from fleetridge_server.verdicts.alerts import AlertCause, accused_roofs, alert_causes
-from support.judged import AS_OF, PI, at_node, report, series
+from fleetridge_server.verdicts.alerts import SILENCED, AlertCause, accused_roofs, alert_causes
+from support.judged import AS_OF, DAY, PI, at_node, report, series
 
 HEALTHY = [report for number in range(24) for report in series(f"ok-{number:02}", [800.0 + number * 0.1] * 3)]
 EAST_1 = NodeName("east", "n1")
 
 
-def causes(reports: Sequence[JudgedReport], *, inventory: Sequence[ExpectedNode] = ()) -> list[AlertCause]:
-    evaluation = evaluate(Fleet(reports, inventory=inventory), AS_OF)
+def causes(
+    reports: Sequence[JudgedReport], *, inventory: Sequence[ExpectedNode] = (), marks: Sequence[Mark] = ()
+) -> list[AlertCause]:
+    evaluation = evaluate(Fleet(reports, inventory=inventory, marks=marks), AS_OF)
     return alert_causes(evaluation, explanations(evaluation))
 
 
@@ -50,6 +53,78 @@ def test_an_outlier_is_told_with_where_it_is_and_how_slow() -> None:
 def test_a_suspicion_wakes_nobody() -> None:
     """One slow report is shown, and waited out."""
     assert causes([*HEALTHY, *slow(1, runs=1)]) == []
+
+
+def repair(**scope: Any) -> Mark:
+    """Somebody repairs what is in a scope until tomorrow."""
+    return Mark("known", "ticket 7", AS_OF - DAY, until=AS_OF + DAY, **scope)
+
+
+def test_a_gpu_in_repair_is_a_silenced_cause() -> None:
+    """With what it would be called, and until when."""
+    (cause,) = causes([*HEALTHY, *at_node(slow(1), "n1")], marks=[repair(gpu_id="slow-0")])
+
+    assert (cause.kind, cause.subject, cause.state, cause.node) == ("gpu", "slow-0", SILENCED, "n1")
+    assert (cause.details["said"], cause.details["silenced_until"]) == ("outlier", "2026-01-06T13:00:00Z")
+    assert cause.details["loss"] == pytest.approx(0.12, abs=0.01)
+    assert cause.summary.startswith("gpu slow-0 on n1 is 12.1 % below its peers in pi bfloat16 burst")
+    assert cause.summary.endswith("; known, being repaired until 2026-01-06 13:00 UTC: ticket 7")
+
+
+def test_a_suspicion_in_repair_is_no_cause() -> None:
+    """It would be none without the repair."""
+    assert causes([*HEALTHY, *slow(1, runs=1)], marks=[repair(gpu_id="slow-0")]) == []
+
+
+def test_a_node_in_repair_is_one_silenced_cause() -> None:
+    """Of the same subject, so that its alert goes on."""
+    (cause,) = causes([*HEALTHY, *at_node(slow(8), "n1")], marks=[repair(node=EAST_1)])
+
+    assert (cause.kind, cause.subject, cause.state) == ("node", "east/n1", SILENCED)
+    assert (cause.details["said"], cause.details["gpus"]) == ("slow_together", 8)
+
+
+def test_a_rack_in_repair_is_one_silenced_cause() -> None:
+    """Instead of its nodes."""
+    nodes = [*at_node(slow(4), "n1", rack="r1"), *at_node(slow(4, first=4), "n2", rack="r1")]
+
+    found = causes([*HEALTHY, *nodes], marks=[repair(rack="r1")])
+
+    assert {(cause.kind, cause.state) for cause in found} <= {("rack", SILENCED), ("node", SILENCED)}
+    assert found
+
+
+def test_a_gpu_that_is_worse_than_its_node_in_repair_is_told_alone() -> None:
+    """It has another fault, which nobody repairs."""
+    worse = [*slow(3), *slow(1, first=3, part=0.6)]
+    found = causes([*HEALTHY, *at_node(worse, "n1")], marks=[repair(node=EAST_1, loss=0.15)])
+
+    assert {(cause.kind, cause.subject, cause.state) for cause in found} == {
+        ("node", "east/n1", SILENCED),
+        ("gpu", "slow-3", "outlier"),
+    }
+
+
+def test_of_what_is_missing_the_part_in_repair_is_told_to_nobody() -> None:
+    """And where that is all, the cause is silenced."""
+    inventory = [ExpectedNode(EAST_1, frozenset({"gone", "on-the-bench"}))]
+    bench = repair(gpu_id="on-the-bench")
+
+    (part,) = causes(at_node(HEALTHY, "n1"), inventory=inventory, marks=[bench])
+    (whole,) = causes(at_node(HEALTHY, "n1"), inventory=inventory, marks=[bench, repair(gpu_id="gone")])
+
+    assert (part.state, part.details["gpu_ids"]) == ("missing", ["gone"])
+    assert (whole.state, whole.details["gpu_ids"], whole.details["said"]) == (
+        SILENCED,
+        ["gone", "on-the-bench"],
+        "missing",
+    )
+
+
+@pytest.mark.parametrize("kind", ["accepted", "false_positive"])
+def test_what_is_accepted_is_no_cause(kind: MarkKind) -> None:
+    """Nobody is to be told of it, now or later."""
+    assert causes([*HEALTHY, *at_node(slow(8), "n1")], marks=[replace(repair(node=EAST_1), kind=kind)]) == []
 
 
 def test_a_node_that_is_slow_as_a_whole_is_told_once() -> None:

@@ -95,19 +95,20 @@ def test_states_that_accuse_nobody_are_one() -> None:
     assert {severity(state, None) for state in STATES if state not in ACCUSING} == {NOT_ACCUSED}
     assert [severity("stale", state) for state in STATES] == [severity(state, None) for state in STATES]
     assert len({severity(state, None) for state in ACCUSING}) == len(ACCUSING)
+    assert {severity("known", state) for state in STATES} == {NOT_ACCUSED}
 
 
 @given(GPUS, st.sets(st.sampled_from(STATES)))
 def test_gpus_are_found_by_what_is_said_of_them_or_was_when_they_were_measured(
     gpus: list[OrderedGpu], wanted: set[State]
 ) -> None:
-    """In their order."""
+    """In their order; what is known is found by that alone."""
     order = fleet_order(gpus, FACTORS)
     found = order.in_states(wanted)
 
     assert found == sorted(found)
     assert {order.rows[place] for place in found} == {
-        own.row for own in gpus if own.state in wanted or own.last_state in wanted
+        own.row for own in gpus if own.state in wanted or (own.last_state in wanted and own.state != "known")
     }
 
 

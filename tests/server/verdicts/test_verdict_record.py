@@ -228,7 +228,8 @@ def test_an_excused_gpu_names_the_mark_and_keeps_its_numbers() -> None:
     mark = Mark("accepted", "capped on purpose", MONDAY - DAY, gpu_id="slow")
     verdict = verdict_on("slow", Fleet([*SOUND, *SLOW], marks=[mark]), {mark: 7})
 
-    assert (verdict.state, verdict.text) == ("ok", "accepted, capped on purpose")
+    assert (verdict.state, verdict.last_state) == ("known", "outlier")
+    assert verdict.text.startswith("accepted: capped on purpose; without that outlier: pi bfloat16 burst 12.5 % below")
     assert "excused" in verdict.flags
     assert [(excuse.mark_id, excuse.kind) for excuse in verdict.excuses] == [(7, "accepted")]
     own = only_roof(verdict)
@@ -278,8 +279,36 @@ def test_too_few_peers_are_said_with_their_number() -> None:
 
     own = only_roof(verdict)
     assert (verdict.state, own.z, own.p, own.q) == ("insufficient_peers", None, None, None)
-    assert verdict.text == "too few peers to compare: 2 of at least 4"
     assert verdict.worst_loss == pytest.approx(own.loss)
+
+
+def test_of_two_gpus_the_slower_one_says_how_much_and_no_more() -> None:
+    """The faster one, and one of two that are alike, say nothing of it."""
+    few = "too few peers to compare: 2 of at least 4"
+    slower, faster = (verdict_on(gpu, Fleet(fleet([400.0, 800.0], runs=3))) for gpu in ("gpu-00", "gpu-01"))
+
+    assert slower.text == (
+        "of these two gpus this one is 50.0 % slower than the other in pi bfloat16 burst; "
+        f"{few}, so that nobody can say which of them is as it should be"
+    )
+    assert (slower.state, slower.flags, only_roof(slower).behind) == ("insufficient_peers", ("differs",), 0.5)
+    assert (faster.text, faster.flags, only_roof(faster).behind) == (few, (), None)
+
+
+def test_of_three_gpus_the_slower_one_is_held_against_the_fastest() -> None:
+    """In the words for it."""
+    verdict = verdict_on("gpu-00", Fleet(fleet([600.0, 800.0, 800.0], runs=3)))
+
+    assert verdict.text.startswith("of these 3 gpus this one is 25.0 % slower than the fastest in pi bfloat16 burst; ")
+
+
+def test_a_gpu_in_repair_says_until_when() -> None:
+    """With the ticket, and what it would be called without that."""
+    mark = Mark("known", "ticket 7", MONDAY - DAY, until=AS_OF + DAY, gpu_id="slow")
+    verdict = verdict_on("slow", Fleet([*SOUND, *SLOW], marks=[mark]))
+
+    assert verdict.text.startswith("known, being repaired until 2026-01-06 13:00 UTC: ticket 7; without that outlier: ")
+    assert verdict.slow_since is not None
 
 
 def test_levels_that_set_groups_apart_are_named() -> None:

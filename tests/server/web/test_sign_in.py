@@ -221,6 +221,47 @@ def test_who_may_operate_marks_a_gpu_and_ends_the_mark(
     assert client.get("/marks").json()["marks"] == []
 
 
+def test_a_decision_is_made_beside_an_alert_in_the_name_of_who_is_signed_in(
+    client: AppClient, database: Database, database_url: str
+) -> None:
+    with_fleet(client, database, database_url)
+    sign_in(client, make_token(database, "operate", name="night shift"))
+    page = page_of(client, "/ui/alerts")
+    assert "By night shift" in page.text
+    fields = {"kind": "known", "reason": "ticket 7", "until": "2099-01-31", "back": "/ui/alerts"}
+
+    assert send(client, page, "/ui/marks", alert_id="1", **fields).status_code == 303
+
+    [mark] = client.get("/marks").json()["marks"]
+    assert (mark["gpu_id"], mark["author"], mark["kind"]) == (gpu_id("n01", 7), "night shift", "known")
+    evaluate(database_url)
+    silenced = page_of(client, "/ui/alerts")
+    assert "silenced (outlier)" in silenced.text
+    assert "being repaired until 2099-01-31 23:59 UTC: ticket 7" in page_of(client, GPU).text
+
+
+@pytest.mark.parametrize(
+    ("scope", "covers"),
+    [("node", {"cluster": "east", "node": "n01"}), ("driver", {"driver": "580.159.04"}), ("gpu", {"node": None})],
+)
+def test_the_page_of_a_gpu_decides_about_it_its_node_or_its_driver(
+    client: AppClient, database: Database, database_url: str, scope: str, covers: dict[str, str | None]
+) -> None:
+    with_fleet(client, database, database_url)
+    sign_in(client, make_token(database, "operate"))
+    page = page_of(client, GPU)
+    hidden = {
+        own["name"]: own["value"] or ""
+        for name, own in page.elements
+        if name == "input" and own.get("type") == "hidden" and (own.get("name") or "").startswith(("its_", "gpu_id"))
+    }
+    send(client, page, "/ui/marks", kind="accepted", reason="r", scope=scope, **hidden)
+
+    [mark] = client.get("/marks").json()["marks"]
+    assert {name: mark[name] for name in covers} == covers
+    assert (mark["gpu_id"] is None) is (scope != "gpu")
+
+
 @pytest.mark.parametrize("wrong", [{"loss_percent": "much"}, {"until": "soon"}, {"kind": "nonsense"}, {"reason": ""}])
 def test_a_mark_that_makes_no_sense_is_told_on_a_page(client: AppClient, wrong: dict[str, str]) -> None:
     client.post("/reports", json={"reports": runs("n01", [SOUND])})

@@ -80,6 +80,7 @@ _LOOKS: dict[State | None, MarkStyle] = {
     "drifted": MarkStyle("drifted", "fr-accused", diamond, 1.6),
     "implausible": MarkStyle("implausible", "fr-suspect", square, 1.1),
     "contended": MarkStyle("contended", "fr-unsure", square),
+    "known": MarkStyle("known", "fr-unsure", triangle_down, 1.4),
     "stale": MarkStyle("stale", "fr-unsure", circle),
     "missing": MarkStyle("missing", "fr-unsure", cross),
     "unmeasured": MarkStyle("unmeasured", "fr-unsure", cross),
