@@ -5,9 +5,9 @@ from typing import get_args
 from uuid import uuid4
 
 import pytest
-from fleetridge_server.engine.gpu_state import MarkKind
 
 from fleetridge_server.db.access_tables import Notification, NotifiedAlert
+from fleetridge_server.engine.gpu_state import MarkKind
 from fleetridge_server.fleet.marks import NewMark, add_mark
 from fleetridge_server.notify import outbox
 from fleetridge_server.verdicts.alerts import AlertState, alert_page
