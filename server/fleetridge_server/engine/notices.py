@@ -18,7 +18,7 @@ from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse
 from fleetridge_server.engine.departures import Departure, DepartureKind
 from fleetridge_server.engine.drift import Drift
-from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.evidence import Factors, NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
 from fleetridge_server.engine.plausibility import is_whole_card
@@ -248,8 +248,8 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
     cost = f"at a cost of {-slow.n * step.effect:.2g} gpus' work"
     if step.factor == UNEXPLAINED:
         text = (
-            f"one name, two products: {slow.n} gpus differ from {fast.n} by {interval}, and no recorded setting "
-            f"tells them apart{_except_nodes(step, groups)}; each is judged among its own"
+            f"one name, two products: {slow.n} gpus differ from {fast.n} by {interval}, and "
+            f"{_telling_apart(step, groups)}{_except_nodes(step, groups)}; each is judged among its own"
         )
         kind: NoticeKind = "mixed_products"
     else:
@@ -260,6 +260,20 @@ def _step_notice(cohort: Cohort, step: Step, groups: Sequence[JudgedGroup]) -> N
         kind = "mixed_ecc" if step.factor == "ecc_enabled" else "factor_step"
     levels = tuple(level.level for level in step.levels)
     return Notice(kind, text, cohort, step.effect, step.low, step.high, step.gpu_ids, levels)
+
+
+def _telling_apart(step: Step, groups: Sequence[JudgedGroup]) -> str:
+    """Words for what separates two products: a setting of the one alone that is on too few nodes to be the cause."""
+    slow = set(step.gpu_ids)
+    members = [member for judged in groups for member in judged.group.counted]
+    for factor, place in zip(Factors._fields, range(len(Factors._fields)), strict=True):
+        inside, outside = (
+            {level_name(own.newest.report.factors[place]) for own in members if (own.gpu_id in slow) is is_slow}
+            for is_slow in (True, False)
+        )
+        if len(inside) == 1 and not inside & outside and inside != {"unknown"}:
+            return f"{setting_words(factor, *inside)} is theirs alone, on too few nodes to tell it from these"
+    return "no recorded setting tells them apart"
 
 
 def _except_nodes(step: Step, groups: Sequence[JudgedGroup]) -> str:

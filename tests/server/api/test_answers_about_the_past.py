@@ -126,7 +126,7 @@ def test_a_gpu_without_a_name_takes_its_real_one_when_it_comes(client: AppClient
         for moment in ("2026-11-20T03:30:00Z", "2026-11-20T12:00:00Z")
     }
 
-    assert list(names.values()) == [["sm_90 140 GiB"], ["H200"]]
+    assert list(names.values()) == [["sm_90 141 GiB"], ["H200"]]
 
 
 def test_a_history_of_the_past_is_that_of_the_device_of_then(client: AppClient) -> None:
@@ -138,7 +138,7 @@ def test_a_history_of_the_past_is_that_of_the_device_of_then(client: AppClient) 
     gpu, history = read(client, "/gpus/GPU-00000001", **then), read(client, "/gpus/GPU-00000001/history", **then)
 
     assert history["device"] == gpu["device"]
-    assert history["device"]["name"] == "sm_90 140 GiB"
+    assert history["device"]["name"] == "sm_90 141 GiB"
     assert read(client, "/gpus/GPU-00000001/history")["device"]["name"] == "H200"
 
 

@@ -192,15 +192,15 @@ def test_what_is_said_of_a_whole_group_is_noted_though_nobody_is_accused(client:
     post(
         client,
         [
-            *runs("n01", [SOUND] * 8, environment__driver="580.1"),
-            *runs("n02", [0.95 * SOUND] * 8, environment__driver="590.1"),
+            *(run for n in (1, 2, 3) for run in runs(f"n0{n}", [SOUND] * 3, environment__driver="580.1")),
+            *(run for n in (4, 5, 6) for run in runs(f"n0{n}", [0.95 * SOUND] * 3, environment__driver="590.1")),
         ],
     )
     evaluate(database_url)
 
     answer = read(client, "/fleet")
 
-    assert answer["verdicts"] == {"ok": 16}
+    assert answer["verdicts"] == {"ok": 18}
     assert answer["devices"][0]["noted"] == ["factor_step"]
     assert "noted on H200: factor step" in answer["sentence"]
 

@@ -52,8 +52,9 @@ def test_what_a_driver_did_to_the_gpus_that_met_it_is_told(client: AppClient, da
 
 def test_what_is_said_once_of_many_is_counted_by_kind(client: AppClient, database_url: str) -> None:
     """Zeros included."""
-    post(client, runs("n01", [SOUND] * 8))
-    post(client, runs("n02", [0.95 * SOUND] * 8, environment__driver="590.10"))
+    for number in range(4):
+        post(client, runs(f"n0{number}", [SOUND] * 2))
+        post(client, runs(f"n1{number}", [0.95 * SOUND] * 2, environment__driver="590.10"))
     evaluate(database_url)
 
     told = {labels["notice"]: value for labels, value in samples(client, "fleetridge_notices")}

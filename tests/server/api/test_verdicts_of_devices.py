@@ -168,8 +168,9 @@ def test_a_past_that_nobody_evaluated_is_judged_for_the_answer(client: AppClient
 
 def test_a_half_upgraded_fleet_is_one_notice(client: AppClient, database_url: str) -> None:
     """And no accusation."""
-    post(client, runs("n01", [SOUND] * 8))
-    post(client, runs("n02", [0.95 * SOUND] * 8, environment__driver="590.10"))
+    for number in range(4):
+        post(client, runs(f"n0{number}", [SOUND] * 2))
+        post(client, runs(f"n1{number}", [0.95 * SOUND] * 2, environment__driver="590.10"))
     evaluate(database_url)
 
     answer = ridge(client, dtype="bfloat16")

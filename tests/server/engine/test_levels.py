@@ -247,7 +247,7 @@ def test_where_almost_all_have_a_setting_nobody_is_accused_for_it() -> None:
 
 def test_a_setting_that_gpus_of_one_node_do_not_share_names_no_node() -> None:
     reports = at_node(half_upgraded(), "n1")
-    assert "node" not in only_notice(reports).text
+    assert "n1" not in only_notice(reports).text
 
 
 def test_populations_over_many_nodes_name_some_of_them() -> None:

@@ -27,6 +27,11 @@ def node(name: str, values: list[float], *, rack: str | None = None) -> list[Jud
     return at_node(own, name, rack=rack)
 
 
+def nodes(name: str, value: float, *, gpus: int, per_node: int) -> list[JudgedReport]:
+    """Whole nodes whose gpus have one value, three runs each."""
+    return [own for number in range(gpus // per_node) for own in node(f"{name}{number}", [value] * per_node)]
+
+
 def test_counts_add_up_to_the_gpus() -> None:
     """In the order of the states, the worst first."""
     body = body_of(Fleet([*fleet([800.0] * 8, runs=3), *series("slow", [700.0] * 3)]))
@@ -37,8 +42,8 @@ def test_counts_add_up_to_the_gpus() -> None:
 
 def test_a_cohort_has_the_band_that_its_gpus_are_held_against() -> None:
     """One band for each group."""
-    old = with_factors(node("old", [800.0] * 8), Factors(driver="570"))
-    new = with_factors(node("new", [760.0] * 8), Factors(driver="580"))
+    old = with_factors(nodes("old", 800.0, gpus=8, per_node=2), Factors(driver="570"))
+    new = with_factors(nodes("new", 760.0, gpus=8, per_node=2), Factors(driver="580"))
 
     [cohort] = body_of(Fleet([*old, *new])).cohorts
 
@@ -51,8 +56,8 @@ def test_a_cohort_has_the_band_that_its_gpus_are_held_against() -> None:
 
 def test_a_notice_names_the_first_gpus_and_counts_all() -> None:
     """A step may be about half of a fleet."""
-    old = with_factors(node("old", [800.0] * 130), Factors(driver="570"))
-    new = with_factors(node("new", [760.0] * 120), Factors(driver="580"))
+    old = with_factors(nodes("old", 800.0, gpus=130, per_node=10), Factors(driver="570"))
+    new = with_factors(nodes("new", 760.0, gpus=120, per_node=10), Factors(driver="580"))
 
     [step] = body_of(Fleet([*old, *new])).notices
 

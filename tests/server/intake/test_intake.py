@@ -186,9 +186,9 @@ def test_mig_slices_whose_long_uuids_begin_alike_are_two() -> None:
         ("NVIDIA V100-SXM2-16GB", "V100-SXM2-16GB"),
         ("V100-SXM2-16GB", "V100-SXM2-16GB"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 4090 Laptop GPU"),
-        ("", "sm_90 140 GiB"),
-        (None, "sm_90 140 GiB"),
-        ("[N/A]", "sm_90 140 GiB"),
+        ("", "sm_90 141 GiB"),
+        (None, "sm_90 141 GiB"),
+        ("[N/A]", "sm_90 141 GiB"),
     ],
 )
 def test_the_device_goes_by_its_canonical_name(raw: str | None, canonical: str) -> None:

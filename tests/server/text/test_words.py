@@ -65,9 +65,9 @@ def test_groups_are_told_apart_by_the_conditions_in_which_they_differ() -> None:
     named = words.differing_conditions([bandwidth(conditions) for conditions in groups])
 
     assert named == [
-        ", 140 GiB, 132 SMs, no mig profile, fill normal, protocol 1",
-        ", 18.0 GiB, 16 SMs, 1g.18gb, fill normal, protocol 1",
-        ", 140 GiB, 132 SMs, no mig profile, no fill, protocol 2",
+        ", 141 GiB, 132 SMs, no mig profile, fill normal, protocol 1",
+        ", 18 GiB, 16 SMs, 1g.18gb, fill normal, protocol 1",
+        ", 141 GiB, 132 SMs, no mig profile, no fill, protocol 2",
     ]
 
 
