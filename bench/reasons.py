@@ -122,9 +122,26 @@ def _hot(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
     return replace(own, roofs={**own.roofs, PI: hot})
 
 
+def _hot_a_little(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    """A quarter of the loss is the clock's."""
+    read = own.roofs[PI]
+    hot = replace(read, temperature_c=90.0, sm_clock_mhz=(read.sm_clock_mhz or 0) * (1 - _LOSS / 4))
+    return replace(own, roofs={**own.roofs, PI: hot})
+
+
+def _without_clocks(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    return replace(own, roofs={roof: replace(read, sm_clock_mhz=None) for roof, read in own.roofs.items()})
+
+
+def _capped_unseen(own: JudgedReport, day: int, rng: random.Random) -> JudgedReport:
+    return _without_clocks(_with_pi(power_w=0.75)(own, day, rng), day, rng)
+
+
 KINDS: Sequence[Kind] = (
     Kind("power limit lower", "power_limit_lower", "power_cap"),
-    Kind("power draw lower", "power_draw_lower", "silent", _with_pi(power_w=0.75)),
+    Kind("power draw lower, no clocks", "power_draw_lower", "silent", _capped_unseen, everywhere=_without_clocks),
+    Kind("less power at full clock", "waits_for_work", "silent", _with_pi(power_w=0.75)),
+    Kind("hot, but that is little", "not_explained", "silent", _hot_a_little),
     Kind("thermal counter", "thermal", "thermal"),
     Kind("hotter, no counters", "thermal", "silent", _hot),
     Kind("power brake", "power_brake", "power_brake"),

@@ -1,8 +1,11 @@
 """
 Reasons why a gpu is slow: its readings beside those of its peers, what explains most first.
 
-Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on
-every gpu is how they work.
+A rate is a clock times a rate per GHz. So a lower clock takes the part by which it is lower, whatever holds it down
+(limit, brake, heat), a lower memory clock that of reads, and the rate per GHz what is left; of a setting or a library
+nobody knows the part. Power is what clock and work make of it: lower at a lower clock it is a cap, at a full clock the
+gpu waits. Each reason names the readings that it rests on. A reading that peers share explains nothing: a software
+power cap on every gpu is how they work.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.groups import level_name
 from fleetridge_server.engine.remedies import (
     RANK,
+    REMEDIES,
     SLOWS,
     Circumstances,
     Reason,
@@ -23,6 +27,9 @@ from fleetridge_server.engine.remedies import (
     RoofClass,
     SharedCause,
     SharedLoss,
+    explained_words,
+    may_be_shared,
+    waiting_words,
 )
 from fleetridge_server.engine.rule import (
     CLOCK_LOWER,
@@ -130,13 +137,21 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     shared = [own.cause for own in (around.slow_rack, around.slow_node) if own is not None]
     found = [_as_shared(reason, shared) for reason in own_reasons(verdict, peers)]
     found += _where_and_when(verdict, around)
-    if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
-        found.append(Reason("not_explained", f"not explained by the evidence: {_what_is_lacking(verdict, peers)}"))
+    is_told = any(may_be_shared(reason) for reason in found if not reason.is_information)
+    if (verdict.is_accused or _has_drifted(around)) and not is_told:
+        found.append(
+            Reason("not_explained", f"not explained by the evidence: {_what_is_lacking(verdict, peers, found)}")
+        )
     return sorted(found, key=_order)
 
 
-def _what_is_lacking(verdict: Verdict, peers: Peers) -> str:
-    """Why no cause is named: nothing differs, or there are no readings to compare."""
+def _what_is_lacking(verdict: Verdict, peers: Peers, found: Iterable[Reason]) -> str:
+    """Why no cause is named: nothing differs, or by too little, or there are no readings to compare."""
+    too_little = [reason for reason in found if reason.explains is not None and REMEDIES[reason.code].is_cause]
+    if too_little:
+        most = max(too_little, key=lambda reason: reason.explains or 0.0)
+        words = explained_words(most.explains, most.loss).removeprefix(", explains ")
+        return f"the most that a reading explains is {words}"
     evidence = [name for name in EXPLAINING_READINGS if name in peers.numbers]
     if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
         return "its newest report and its peers' have no clock, power or temperature in common to tell it by"
@@ -158,8 +173,8 @@ def own_reasons(verdict: Verdict, peers: Peers) -> list[Reason]:
     return [_beside(subject, reason) for rule in rules for reason in rule(verdict, peers)]
 
 
-def _order(reason: Reason) -> tuple[bool, bool, int]:
-    return reason.is_information, reason.place is None, RANK[reason.code]
+def _order(reason: Reason) -> tuple[bool, bool, int, int]:
+    return reason.is_information, reason.place is None, -reason.strength, RANK[reason.code]
 
 
 def _as_shared(reason: Reason, shared: Iterable[SharedCause | None]) -> Reason:
@@ -175,63 +190,135 @@ def _subject(verdict: Verdict) -> RoofClass:
 def _beside(subject: RoofClass, reason: Reason) -> Reason:
     """The reason, as information where it cannot slow what was measured."""
     slowed = SLOWS.get(reason.code)
-    return reason if slowed is None or subject in slowed else replace(reason, is_information=True)
+    if slowed is None or subject in slowed:
+        return reason
+    return replace(reason, is_information=True, explains=None, loss=None)
+
+
+def _explaining(reason: Reason, verdict: Verdict, part: float | None) -> Reason:
+    """
+    The reason with how much of the loss it explains; as information where that leaves most of it unexplained.
+
+    Args:
+        reason: a cause.
+        verdict: whose loss it is about; one that accuses nobody has none to explain.
+        part: of the peers' rate that the cause takes; None where nobody knows.
+    """
+    if not verdict.is_accused or verdict.loss <= 0:
+        return reason
+    if part is None:
+        return replace(reason, loss=verdict.loss)
+    explains = min(1.0, max(0.0, part / verdict.loss))
+    return replace(reason, explains=explains, loss=verdict.loss, is_information=explains < EXPLAINED_PART)
+
+
+def _clock_part(verdict: Verdict, peers: Peers) -> float | None:
+    """Part by which the clock is lower, 0 where it is no lower than readings scatter; None where nobody knows."""
+    if not _is_known(verdict, peers, "sm_clock_mhz"):
+        return None
+    part = _part_below(verdict, peers, "sm_clock_mhz")
+    return part if part >= CLOCK_LOWER else 0.0
 
 
 def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     if _part_below(verdict, peers, "power_limit_w") >= POWER_LIMIT_LOWER:
-        yield _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
+        limit = _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
+        yield _explaining(limit, verdict, _clock_part(verdict, peers))
     own = level_name(verdict.member.newest.report.factors.ecc_enabled)
     usual = peers.factors.get("ecc_enabled")
     if usual is not None and {own, usual} == {"on", "off"}:
-        yield Reason("ecc_differs", f"ECC {own}, peers {usual}", (Fact("ecc_enabled", own, usual),))
+        ecc = Reason("ecc_differs", f"ECC {own}, peers {usual}", (Fact("ecc_enabled", own, usual),))
+        yield _explaining(ecc, verdict, None)
 
 
 def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    own_ms = verdict.member.newest.reading.throttle_ms or {}
-    held = {name: grown for name, grown in own_ms.items() if grown - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
+    held = _held_back(verdict, peers)
     brakes = [name for name in _BRAKES if name in held]
     thermal = [name for name in _THERMAL if name in held]
-    is_slower = _part_below(verdict, peers, "sm_clock_mhz") >= CLOCK_LOWER
+    # A brake that bites now and then leaves the middle of the clock's readings where it is.
+    part = _clock_part(verdict, peers) or None
     hotter_c = -_difference(verdict, peers, "temperature_c")
     if brakes:
-        yield Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
-    if thermal or (is_slower and hotter_c >= HOTTER_C):
+        brake = Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
+        yield _explaining(brake, verdict, part)
+    if thermal or (part is not None and hotter_c >= HOTTER_C):
         facts = (*_facts(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
         words = f"held back by {_names(thermal)}" if thermal else "hotter than peers, with a lower clock"
-        yield Reason("thermal", words, facts)
+        yield _explaining(Reason("thermal", words, facts), verdict, part)
+
+
+def _held_back(verdict: Verdict, peers: Peers) -> dict[str, float]:
+    """Throttle counters that grew by more than the peers' did."""
+    own_ms = verdict.member.newest.reading.throttle_ms or {}
+    return {name: grown for name, grown in own_ms.items() if grown - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
 
 
 def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    clock_part = _part_below(verdict, peers, "sm_clock_mhz")
-    if clock_part >= CLOCK_LOWER:
+    part = _clock_part(verdict, peers)
+    if part:
         clock = _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
-        yield replace(clock, is_information=clock_part < EXPLAINED_PART * verdict.loss)
+        yield _explaining(clock, verdict, part)
     power_part = _part_below(verdict, peers, "power_w")
     if power_part >= POWER_LOWER:
-        power = _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
-        # A gpu that does less draws less, though not in proportion: that follows from the loss and explains nothing.
-        yield replace(power, is_information=power_part < verdict.loss)
-    per_ghz = _part_below(verdict, peers, "per_ghz")
-    if verdict.cohort.roof.kind != "compute" or "per_ghz" not in peers.numbers or not verdict.is_accused:
-        return
+        yield from _power_draw(verdict, peers, power_part, part)
+    if verdict.is_accused and verdict.cohort.roof.kind == "compute":
+        yield from _per_clock(verdict, peers, part)
+
+
+def _power_draw(verdict: Verdict, peers: Peers, power_part: float, clock_part: float | None) -> Iterator[Reason]:
+    """
+    What a lower power draw means: a cap lowers the clock, and a gpu at full clock that draws less has less to do.
+
+    Where nobody knows the clock, a gpu that does less draws less, though not in proportion: only what goes beyond the
+    loss may be a cap.
+    """
+    power = _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
+    is_stream = verdict.cohort.roof.kind == "memory"
+    if clock_part:
+        yield _explaining(power, verdict, clock_part)
+    elif clock_part is None or (is_stream and not _is_known(verdict, peers, "memory_clock_mhz")):
+        yield replace(_explaining(power, verdict, None), is_information=power_part < verdict.loss)
+    elif not (_is_at_its_limit(verdict) or _part_below(verdict, peers, "memory_clock_mhz") >= MEMORY_CLOCK_LOWER):
+        yield Reason("waits_for_work", waiting_words(power.facts, "draws", "its", "it waits"), power.facts)
+
+
+def _is_at_its_limit(verdict: Verdict) -> bool:
+    newest = verdict.member.newest
+    limit_w, drawn_w = newest.report.factors.power_limit_w, newest.reading.power_w
+    return limit_w is not None and drawn_w is not None and drawn_w > (1 - POWER_LOWER) * limit_w
+
+
+def _per_clock(verdict: Verdict, peers: Peers, clock_part: float | None) -> Iterator[Reason]:
+    """What the rate per GHz tells: whether the clock explains the loss, or how much it leaves."""
     facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
-    if per_ghz <= verdict.limits.gate / 2:
-        if clock_part >= CLOCK_LOWER:
+    if clock_part is None or not facts:
+        return
+    below = _part_below(verdict, peers, "per_ghz")
+    if below <= verdict.limits.gate / 2:
+        if clock_part >= EXPLAINED_PART * verdict.loss:
             yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
-    elif facts:
-        text = f"its rate per GHz is {percent(per_ghz)} below its peers': clocks do not explain the loss"
-        yield Reason("clocks_do_not_explain", text, facts)
+        return
+    # The median of a clock that a brake holds down now and then does not show it.
+    if clock_part == 0 and _held_back(verdict, peers).keys() & {*_BRAKES, *_THERMAL}:
+        return
+    left = min(1.0, max(0.0, 1 - clock_part / verdict.loss)) if verdict.loss > 0 else 0.0
+    what = f"its rate per GHz is {percent(below)} below its peers'"
+    if not clock_part:
+        text = f"{what}: clocks do not explain the loss"
+    else:
+        text = f"{what}: clocks leave {percent(left * verdict.loss).removesuffix(' %')} of {percent(verdict.loss)}"
+    yield Reason("clocks_do_not_explain", text, facts, explains=left)
 
 
 def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     part = _part_below(verdict, peers, "memory_clock_mhz")
     if part >= MEMORY_CLOCK_LOWER:
         clock = _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
-        yield replace(clock, is_information=part < EXPLAINED_PART * verdict.loss)
+        yield _explaining(clock, verdict, part)
     if verdict.member.newest.report.health.remapped_rows_pending:
         fact = Fact("remapped_rows_pending", "yes", "")
-        yield Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
+        repair = Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
+        yield _explaining(repair, verdict, None)
 
 
 def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -239,14 +326,24 @@ def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     if slower:
         facts = _facts(verdict, peers, slower)
         words = " and ".join(f"{reading_words(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
-        yield Reason("pcie_slower", f"link under load: {words}", facts)
+        link = Reason("pcie_slower", f"link under load: {words}", facts)
+        yield _explaining(link, verdict, _link_part(verdict, peers))
+
+
+def _link_part(verdict: Verdict, peers: Peers) -> float:
+    """Part of the peers' rate that lanes and generation take: each generation doubles the rate of a lane, or nearly."""
+    generations = _difference(verdict, peers, "pcie_generation")
+    lanes = _part_below(verdict, peers, "pcie_width")
+    return 1 - (1 - lanes) / 2**generations
 
 
 def _within_run(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     trend = verdict.member.newest.reading.trend
     if trend is not None and trend - peers.numbers.get("trend", 0.0) <= -FALLING_PART:
         text = f"its rate falls by {percent(-trend)} within the run"
-        yield Reason("falling_within_run", text, (number_fact("trend", trend, peers.numbers.get("trend")),))
+        falling = Reason("falling_within_run", text, (number_fact("trend", trend, peers.numbers.get("trend")),))
+        # Of a steady fall the middle of the run has lost half.
+        yield _explaining(falling, verdict, (peers.numbers.get("trend", 0.0) - trend) / 2)
 
 
 def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -261,7 +358,7 @@ def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
             facts.append(Fact(factor, own, usual))
     if facts:
         words = ", ".join(f"{reading_words(fact.reading)} {fact.own} (most peers {fact.peers})" for fact in facts)
-        yield Reason("software_differs", words, tuple(facts))
+        yield _explaining(Reason("software_differs", words, tuple(facts)), verdict, None)
 
 
 def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]:
@@ -318,6 +415,10 @@ def _part_below(verdict: Verdict, peers: Peers, name: str) -> float:
     """Part by which a gpu's reading lies below its peers'; 0 where either is missing."""
     usual = peers.numbers.get(name)
     return _difference(verdict, peers, name) / usual if usual else 0.0
+
+
+def _is_known(verdict: Verdict, peers: Peers, name: str) -> bool:
+    return name in peers.numbers and NUMBERS[name](verdict.member.newest) is not None
 
 
 def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, ...]:
