@@ -31,7 +31,7 @@ from fleetridge_server.engine.remedies import SharedCause, facts_words
 from fleetridge_server.engine.slow_places import PlaceVerdict
 from fleetridge_server.engine.state import GpuState, State
 from fleetridge_server.engine.verdict import PlaceWord
-from fleetridge_server.engine.wording import roof_words
+from fleetridge_server.engine.wording import counted, roof_words
 from fleetridge_server.verdicts.alerts import AlertCause
 
 ALERTING: frozenset[State] = frozenset({"outlier", "drifted", "implausible"})
@@ -129,7 +129,7 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
     when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
     why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
     return (
-        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the {worst.of} {worst.word}s of its kind in "
+        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the {counted(worst.of, worst.word)} of its kind in "
         f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
     )
 
@@ -160,7 +160,7 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
         kind="gpu",
         subject=gpu_id,
         state=state.state,
-        summary=_summary(gpu_id, node, state, since, [reason.text for reason in reasons[:1]]),
+        summary=_summary(gpu_id, node, state, since, [reason.said for reason in reasons[:1]]),
         cluster=None if node is None else node.cluster,
         node=None if node is None else node.name,
         rack=None if newest is None else newest.rack,

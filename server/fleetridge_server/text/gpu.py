@@ -18,7 +18,17 @@ from fleetridge_server.responses.gpu import (
     RunRoof,
     VerdictChangeShown,
 )
-from fleetridge_server.text.words import at, blocks, facts, lines, more_follows, old, reason_code, state_word
+from fleetridge_server.text.words import (
+    at,
+    blocks,
+    facts,
+    lines,
+    more_follows,
+    next_steps,
+    old,
+    reason_code,
+    state_word,
+)
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
 from fleetridge_server.verdicts.sentence import onset_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, ExcuseShown, GpuVerdict, JudgedRoof, ReasonShown
@@ -41,7 +51,7 @@ def gpu_verdict(answer: GpuAnswer) -> str:
     flags = f" ({', '.join(verdict.flags)})" if verdict.flags else ""
     head = f"verdict: {verdict.state}{flags}, said since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
     return blocks(
-        lines([head, verdict.text]),
+        lines([head, verdict.text, *next_steps(verdict)]),
         *(lines([_reason(found)]) for found in verdict.reasons),
         text_table(_JUDGED, [_judged(own) for own in judged]) if judged else "",
         lines(_slow_roofs(judged)),
@@ -65,7 +75,7 @@ def _reason(found: ReasonShown) -> str:
     readings = facts(found.facts, beside=found.text)
     code = reason_code(found.code)
     prefix = "" if code in found.text else f"{code}: "
-    return f"{prefix}{found.text}{readings} [{roofs}] → {found.next_step}"
+    return f"{prefix}{found.text}{readings} [{roofs}]"
 
 
 def _judged(own: JudgedRoof) -> list[str]:

@@ -18,7 +18,7 @@ from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
-from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, PlaceShown, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, GpuVerdict, PlaceShown, ReasonShown
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12
@@ -182,8 +182,13 @@ def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
 
 
 def reason(found: ReasonShown) -> str:
-    """A reason with the readings that it rests on and its next step."""
-    return f"{found.text}{facts(found.facts, beside=found.text)} → {found.next_step}"
+    """A reason with the readings that it rests on."""
+    return f"{found.text}{facts(found.facts, beside=found.text)}"
+
+
+def next_steps(verdict: VerdictShown | GpuVerdict) -> list[str]:
+    """The one thing to do next, if there is one."""
+    return [] if verdict.next_step is None else [f"→ {verdict.next_step}"]
 
 
 def reason_code(code: str | None) -> str:
@@ -212,8 +217,9 @@ def _place(verdict: VerdictShown) -> PlaceShown | None:
 
 def _told(own: NamedGpu) -> str:
     verdict = own.verdict
-    strongest = [reason(found) for found in verdict.reasons[:1]]
-    return lines([f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})", *strongest])
+    strongest = [*(reason(found) for found in verdict.reasons[:1]), *next_steps(verdict)]
+    head = f"{own.name}: {verdict.state}, {verdict.text} (said since {at(verdict.since)})"
+    return lines([head, " ".join(strongest)] if strongest else [head])
 
 
 def _told_together(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
@@ -225,7 +231,7 @@ def _told_together(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
         f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), said "
         f"since {at(said_since)}; the worst is {worst.name}: {worst.verdict.text}"
     )
-    return lines([head, reason(worst.verdict.reasons[0])])
+    return lines([head, " ".join([reason(worst.verdict.reasons[0]), *next_steps(worst.verdict)])])
 
 
 def _notice(notice: NoticeShown) -> str:

@@ -27,7 +27,7 @@ from fleetridge_server.engine.values import Run, is_link
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
 from fleetridge_server.verdicts.evaluation_shapes import Reference, References, reference_key
 from fleetridge_server.verdicts.roof_shapes import RoofName
-from fleetridge_server.verdicts.sentence import excuse_shown, reasons_shown, sentence, subject_of
+from fleetridge_server.verdicts.sentence import excuse_shown, next_step, reasons_shown, sentence, subject_of
 from fleetridge_server.verdicts.verdict_shapes import (
     DriftShown,
     ExcuseShown,
@@ -192,6 +192,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         tuple([judged_roof(row, times, references[row[0]]) for row in record[name]]) for name in ("roofs", "links")
     )
     reasons = _REASONS.validate_python(record["reasons"]) if record["reasons"] else ()
+    flags = _flags(record, roofs)
     return GpuVerdict.model_construct(
         gpu_id=gpu_id,
         state=record["state"],
@@ -199,7 +200,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         text=record["text"],
         reason=reasons[0].code if reasons else None,
         worst_loss=worst_loss((own.loss, own.band.note is None) for own in roofs),
-        flags=_flags(record, roofs),
+        flags=flags,
         reasons=reasons,
         roofs=roofs,
         links=links,
@@ -208,6 +209,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         slow_since=_time(record["slow_since"]),
         slow_since_is_bound=record["slow_since_is_bound"],
         measured_at=_time(record["measured_at"]),
+        next_step=next_step(record["state"], reasons, retest="retest" in flags),
     )
 
 

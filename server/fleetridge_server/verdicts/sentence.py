@@ -73,6 +73,27 @@ def sentence(
     return f"{absent}; when last measured {last_state}: {_by_rates(last_state, roofs, drifts, excuses)}"
 
 
+_STEPS: Mapping[State, str] = {
+    "missing": "see whether the node runs and its driver lists its gpus",
+    "unmeasured": "see how its newest reports ended; `fleetridge-agent doctor` on the node says what stands in the way",
+    "stale": "see whether the agent still runs on its node and reaches the server",
+    "contended": "measure it while nobody else uses it (`fleetridge-agent run --wait`)",
+    "implausible": "do not trust its measurements: see what was measured, and by which version of the agent",
+}
+
+# What a gpu did when it was last measured is of no use where it is not there, or was measured wrongly.
+_STATES_FIRST: frozenset[State] = frozenset({"missing", "implausible"})
+
+
+def next_step(state: State, reasons: Sequence[ReasonShown], *, retest: bool) -> str | None:
+    """The one thing to do next, so that no two contradict each other; None where there is nothing to do."""
+    if reasons and state not in _STATES_FIRST:
+        return reasons[0].next_step
+    if state in _STEPS:
+        return _STEPS[state]
+    return "measure it again" if retest else None
+
+
 def peers_words(band: Band) -> str:
     """Who a gpu was compared with: "8 peers", or "8 peers with driver 580"."""
     levels = " and ".join(setting_words(level.factor, level.name) for level in band.levels)
@@ -187,12 +208,13 @@ def _reason(ranked: RankedReason) -> ReasonShown:
     kind: PlaceWord = "rack" if isinstance(place, RackName) else "node"
     return ReasonShown(
         code=reason.code,
-        text=reason.text,
+        text=reason.said,
         next_step=reason.next_step,
         cause=reason.is_cause,
         facts=facts_shown(reason.facts),
         roofs=tuple(roof_name(verdict.cohort.roof) for verdict in ranked.verdicts),
         place=None if place is None else PlaceShown(kind, place.cluster, place.name),
+        explains=reason.explains if place is None or reason.shared is None else reason.shared.explains,
     )
 
 

@@ -108,6 +108,8 @@ class ReasonShown:
         facts: readings that it rests on; of a place the medians over the gpus that share them.
         place: node or rack that shares the loss, where the reason is `whole_node` or `whole_rack`.
         roofs: in which it was found; sentence and facts are those of the first.
+        explains: part of the loss in the first of the roofs that it explains, from 0 to 1; null where nobody knows and
+            for what says where or when.
     """
 
     code: ReasonCode
@@ -117,6 +119,7 @@ class ReasonShown:
     facts: tuple[FactShown, ...]
     roofs: tuple[RoofName, ...]
     place: PlaceShown | None = None
+    explains: float | None = None
 
 
 @json_dataclass
@@ -261,7 +264,8 @@ class GpuVerdict(Answer):
     rack, else a cause where there is one. `worst_loss` is the largest loss over its judged roofs. `slow_since` is since
     when the gpu has been slow in the roof that `text` is about, by its runs and not by when somebody looked (with
     `slow_since_is_bound` since then or before); null for a gpu that is not accused. `measured_at` is the time of its
-    newest measurement, whatever came of it.
+    newest measurement, whatever came of it. `next_step` is the one thing to do next: that of the first reason, or what its
+    state asks for; null where there is nothing to do.
     """
 
     gpu_id: str
@@ -279,3 +283,4 @@ class GpuVerdict(Answer):
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
     measured_at: datetime | None = None
+    next_step: str | None = None

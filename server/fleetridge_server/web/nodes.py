@@ -318,7 +318,7 @@ def _gpu_line(gpu: NodeGpu, links: Links) -> NodeGpuLine:
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
         loss=_loss(verdict),
         says=first.text if first is not None else "" if verdict is None or verdict.state == "ok" else verdict.text,
-        next_step="" if first is None else first.next_step,
+        next_step="" if verdict is None else verdict.next_step or "",
     )
 
 

@@ -75,7 +75,7 @@ def test_a_slow_node_is_told_with_what_its_gpus_share() -> None:
 
     assert cause.details["reason"] == "thermal"
     assert (
-        "8 of 8 gpus held back by SW thermal slowdown (temperature 88 °C, peers 65 °C; "
+        "8 of 8 gpus held back by SW thermal slowdown, explains an unknown part of 12.5 % (temperature 88 °C, peers 65 °C; "
         "SW thermal slowdown 600 ms, peers 0 ms); check the node's fans"
     ) in cause.summary
 

@@ -169,6 +169,9 @@ def test_an_outlier_has_its_reasons_with_the_next_step() -> None:
     first = verdict.reasons[0]
     assert first.cause
     assert "restore the default limit" in first.next_step
+    assert verdict.next_step == first.next_step
+    assert first.explains is None
+    assert first.text == "power limit 500 W, peers 700 W, explains an unknown part of 12.5 %"
     assert [(fact.reading, fact.own, fact.peers) for fact in first.facts] == [("power_limit_w", "500 W", "700 W")]
 
 
@@ -212,6 +215,7 @@ def test_a_sound_gpu_says_so_and_has_no_reason() -> None:
 
     assert (verdict.state, verdict.reason, verdict.reasons, verdict.flags) == ("ok", None, (), ())
     assert verdict.text == "within the limits of its peers"
+    assert verdict.next_step is None
     assert only_roof(verdict).standing == "clear"
 
 
@@ -221,6 +225,7 @@ def test_a_retest_is_flagged_and_still_ok() -> None:
 
     assert (verdict.state, verdict.flags) == ("ok", ("retest",))
     assert "measure it again" in verdict.text
+    assert verdict.next_step == "measure it again"
 
 
 def test_an_excused_gpu_names_the_mark_and_keeps_its_numbers() -> None:
@@ -261,6 +266,7 @@ def test_a_missing_gpu_keeps_what_was_said_of_it() -> None:
     assert (verdict.state, verdict.last_state) == ("missing", "outlier")
     assert "not_explained" in {reason.code for reason in verdict.reasons}
     assert "when last measured outlier: pi bfloat16 burst 12.5 % below" in verdict.text
+    assert verdict.next_step == "see whether the node runs and its driver lists its gpus"
 
 
 def test_a_gpu_that_only_the_inventory_knows_has_a_verdict() -> None:
