@@ -173,8 +173,8 @@ def told(kind: Kind, rounds: int, seed: int) -> Counter[str]:
     rng = random.Random(seed)  # noqa: S311 # a simulation
     found: Counter[str] = Counter()
     for _ in range(rounds):
-        positions = _positions(kind, rng)
-        evaluation, said = _said(list(_reports(kind, positions, rng)), kind.reports)
+        positions = faulty_positions(kind, rng)
+        evaluation, said = _said(list(kind_reports(kind, positions, rng)), kind.reports)
         if kind.is_notice:
             found[_notice(evaluation)] += 1
             continue
@@ -182,7 +182,8 @@ def told(kind: Kind, rounds: int, seed: int) -> Counter[str]:
     return found
 
 
-def _positions(kind: Kind, rng: random.Random) -> list[int]:
+def faulty_positions(kind: Kind, rng: random.Random) -> list[int]:
+    """Which gpus of a fleet have the fault."""
     if kind.faulty is None:
         # Two of one node would not be alone in it.
         nodes = rng.sample(range(kind.gpus // _GPUS_PER_NODE), _FAULTY)
@@ -191,7 +192,8 @@ def _positions(kind: Kind, rng: random.Random) -> list[int]:
     return list(range(first, first + kind.faulty))
 
 
-def _reports(kind: Kind, positions: Sequence[int], rng: random.Random) -> Iterator[JudgedReport]:
+def kind_reports(kind: Kind, positions: Sequence[int], rng: random.Random) -> Iterator[JudgedReport]:
+    """Reports of a fleet some of whose gpus have the fault, a day apart from the first Monday of 2026 on."""
     faults = {} if kind.signs is None else {position: Fault(kind.signs, _LOSS) for position in positions}
     faulty = {gpu_id(position) for position in positions}
     for report in simulated_reports(FleetPlan(kind.gpus, _NOISE, faults, reports=kind.reports), _MONDAY, rng):

@@ -291,17 +291,17 @@ def _is_at_its_limit(verdict: Verdict) -> bool:
 def _per_clock(verdict: Verdict, peers: Peers, clock_part: float | None) -> Iterator[Reason]:
     """What the rate per GHz tells: whether the clock explains the loss, or how much it leaves."""
     facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
-    if clock_part is None or not facts:
+    if clock_part is None or not facts or verdict.loss <= 0:
         return
     below = _part_below(verdict, peers, "per_ghz")
     if below <= verdict.limits.gate / 2:
-        if clock_part >= EXPLAINED_PART * verdict.loss:
+        if clock_part and clock_part >= EXPLAINED_PART * verdict.loss:
             yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
         return
     # The median of a clock that a brake holds down now and then does not show it.
     if clock_part == 0 and _held_back(verdict, peers).keys() & {*_BRAKES, *_THERMAL}:
         return
-    left = min(1.0, max(0.0, 1 - clock_part / verdict.loss)) if verdict.loss > 0 else 0.0
+    left = max(0.0, 1 - clock_part / verdict.loss)
     what = f"its rate per GHz is {percent(below)} below its peers'"
     if not clock_part:
         text = f"{what}: clocks do not explain the loss"
@@ -375,7 +375,9 @@ def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]
     if around.slow_node is not None:
         yield _of_place("whole_node", "node", around.slow_node)
     elif around.neighbours and not any(other.is_accused for other in around.neighbours):
-        yield Reason("alone", f"the other {len(around.neighbours)} gpus of its node are not slow")
+        others = len(around.neighbours)
+        words = "the other gpu of its node is" if others == 1 else f"the other {others} gpus of its node are"
+        yield Reason("alone", f"{words} not slow")
     if around.other_dtypes and not any(other.is_accused for other in around.other_dtypes):
         words = ", ".join(sorted({other.cohort.roof.dtype for other in around.other_dtypes}))
         yield Reason("only_one_dtype", f"slow in {verdict.cohort.roof.dtype} only, not in {words}")

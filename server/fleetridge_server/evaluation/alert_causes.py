@@ -31,7 +31,7 @@ from fleetridge_server.engine.remedies import SharedCause, facts_words
 from fleetridge_server.engine.slow_places import PlaceVerdict
 from fleetridge_server.engine.state import GpuState, State
 from fleetridge_server.engine.verdict import PlaceWord
-from fleetridge_server.engine.wording import counted, roof_words
+from fleetridge_server.engine.wording import beside_words, others_like_it, roof_words
 from fleetridge_server.verdicts.alerts import AlertCause
 
 ALERTING: frozenset[State] = frozenset({"outlier", "drifted", "implausible"})
@@ -129,7 +129,7 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
     when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
     why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
     return (
-        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the {counted(worst.of, worst.word)} of its kind in "
+        f"{who} is slow as a whole: it lies {percent(worst.loss)} below {others_like_it(worst.word, worst.of)} in "
         f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
     )
 
@@ -180,8 +180,10 @@ def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset |
         return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
     if state.accused:
         worst = state.accused[0]
-        when = "" if since is None else f", {streak_words(since)}"
-        what = f"{percent(worst.loss)} below its peers in {roof_words(worst.cohort.roof)}{when}"
+        when = "" if since is None else f", beyond the limit {streak_words(since)}"
+        if worst.finding.with_place is not None:
+            when = f", with its {worst.finding.with_place}, which is slow as a whole"
+        what = f"{beside_words(worst.loss)} its peers in {roof_words(worst.cohort.roof)}{when}"
     else:
         what = f"below its own baseline in {', '.join(accused_roofs(state))}"
     return ": ".join((f"gpu {gpu_id}{where} is {what}", *reasons))

@@ -160,7 +160,7 @@ class VerdictShown(Answer):
 
     `state` is the first that holds, `last_state` what its runs say where measurements are missing or unusable; `since`
     is when it was said first, `slow_since` since when the gpu has been slow by its runs (with `slow_since_is_bound` or
-    before); `loss` the largest over its judged roofs, as a fraction of what its peers reach; `next_step` is the one thing
+    before); `loss` the largest over its judged roofs, as a fraction of what its peers reach; `next_step` the one thing
     to do next, null where there is none.
     """
 

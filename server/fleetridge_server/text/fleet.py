@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.engine.wording import counted, roof_words
+from fleetridge_server.engine.wording import counted, others_like_it, roof_words
 from fleetridge_server.fleet.changes import LongUnmeasured
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
 from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
@@ -148,8 +148,8 @@ def _slow(kind: str, place: SlowPlace) -> str:
     why = "" if place.cause_text is None else f"; {place.cause_text}{words.facts(place.facts)}"
     level = "is slow as a whole" if place.accused else "is noted, not accused yet"
     return (
-        f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below the "
-        f"{place.compared} {kind}s like it in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
+        f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below "
+        f"{others_like_it(kind, place.compared)} in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
     )
 
 

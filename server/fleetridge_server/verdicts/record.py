@@ -104,10 +104,13 @@ class Recorder:
         times: list[tuple[str, datetime]] = []
         rows: list[list[Any]] = []
         links: list[list[Any]] = []
+        slow_links: list[list[Any]] = []
         for verdict in verdicts:
             roof = verdict.cohort.roof
             row = self._row(verdict, state, own_drifts.get(roof), reports, times)
             (links if is_link(roof) else rows).append(row)
+            if is_link(roof) and verdict.is_accused:
+                slow_links.append(row)
         excuses = tuple(excuse_shown(mark, self.marks) for mark in state.excused_by)
         reasons = reasons_shown(self.explanations.get(gpu_id, ()))
         said = state.last_state or state.state
@@ -116,7 +119,8 @@ class Recorder:
         drifts = [_drift(roof, drift, state) for roof, drift in own_drifts.items()]
         drifted = tuple(map(_drift_shown, drifts)) if said == "drifted" else ()
         subject = subject_of(said, roofs, drifted)
-        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at)
+        slow = tuple(self._judged(row, times) for row in slow_links)
+        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at, slow)
         record = {
             "state": state.state,
             "last_state": state.last_state,

@@ -28,7 +28,7 @@ from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
 from fleetridge_server.engine.slow_places import RackName
 from fleetridge_server.engine.state import Mark, State
 from fleetridge_server.engine.verdict import PlaceWord
-from fleetridge_server.engine.wording import Fact, roof_words, setting_words
+from fleetridge_server.engine.wording import Fact, beside_words, counted, roof_words, setting_words
 from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import (
     Band,
@@ -56,15 +56,18 @@ def sentence(
     drifts: Sequence[DriftShown],
     excuses: Sequence[ExcuseShown],
     measured_at: datetime | None = None,
+    slow_links: Sequence[JudgedRoof] = (),
 ) -> str:
     """
     One sentence on a gpu: what holds, by which number, and since when.
 
     `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
-    the state would be another.
+    the state would be another. `slow_links` are told whatever the state is: a slow link is no slow gpu.
     """
     if state not in _ABSENT:
-        return _by_rates(state, roofs, drifts, excuses)
+        return "; ".join(
+            [_by_rates(state, roofs, drifts, excuses), *(f"its link {_accusation_words(own)}" for own in slow_links)]
+        )
     absent = _ABSENT[state]
     if state == "stale":
         absent += " lately" if measured_at is None else f" {since_words(measured_at, is_bound=False)}"
@@ -94,10 +97,11 @@ def next_step(state: State, reasons: Sequence[ReasonShown], *, retest: bool) -> 
     return "measure it again" if retest else None
 
 
-def peers_words(band: Band) -> str:
-    """Who a gpu was compared with: "8 peers", or "8 peers with driver 580"."""
+def compared_words(band: Band) -> str:
+    """Whose median a gpu is held against: "8 gpus", or "8 gpus with driver 580"; mostly it is one of them."""
     levels = " and ".join(setting_words(level.factor, level.name) for level in band.levels)
-    return f"{band.n} peers with {levels}" if levels else f"{band.n} peers"
+    gpus = counted(band.n, "gpu")
+    return f"{gpus} with {levels}" if levels else gpus
 
 
 def onset_words(own: JudgedRoof) -> str:
@@ -138,16 +142,28 @@ def _by_rates(
         return next((own.band.note for own in roofs if own.band.note is not None), "no judged roof to compare")
     if excuses:
         return f"{excuses[0].kind.replace('_', ' ')}, {excuses[0].reason}"
-    if any(own.retest for own in roofs):
-        return "its newest run alone lies beyond the limit: measure it again"
-    return "within the limits of its peers"
+    again = max((own for own in roofs if own.retest), key=lambda own: own.loss, default=None)
+    return "within the limits of its peers" if again is None else _retest_words(again)
+
+
+def _retest_words(own: JudgedRoof) -> str:
+    before = own.runs_beyond - 1
+    limit, runs = f"beyond the limit of {percent(own.band.limit)}", f"of its newest {counted(len(own.runs), 'run')}"
+    which = (
+        f"the newest alone {runs} lies {limit}" if not before else f"the newest and {before} more {runs} lie {limit}"
+    )
+    return f"{roof_words(own.roof)}: {which}; measure it again"
 
 
 def _accusation_words(own: JudgedRoof) -> str:
-    loss = f"{roof_words(own.roof)} {percent(own.loss)} below {peers_words(own.band)}"
+    half = "the faster half of " if own.band.of_faster_half else ""
+    loss = f"{roof_words(own.roof)} {beside_words(own.loss)} the median of {half}{compared_words(own.band)}"
     if own.with_place is not None:
         return f"{loss}; accused with its {own.with_place}, which is slow as a whole"
-    return f"{loss}, beyond the limit of {percent(own.band.limit)} {onset_words(own)}"
+    limit = percent(own.band.limit)
+    if own.loss > own.band.limit:
+        return f"{loss}, beyond the limit of {limit} {onset_words(own)}"
+    return f"{loss}, which is within the limit of {limit}, but beyond it {onset_words(own)}"
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:

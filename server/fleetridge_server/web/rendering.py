@@ -19,7 +19,7 @@ from fleetridge.quantities import binary_size, percent, quantity, signed_percent
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.state import ACCUSING, STATES
-from fleetridge_server.engine.wording import reading_words, roof_words, variant
+from fleetridge_server.engine.wording import others_like_it, reading_words, roof_words, variant
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge
 from fleetridge_server.web.charts.svg import chart_css, standalone_svg, style_source
@@ -190,6 +190,7 @@ def _templates() -> Environment:
         "visible": visible,
         "loss": loss_words,
         "word": state_word,
+        "others_like_it": others_like_it,
         "roof": roof_words,
         "ridge": _ridge_words,
         "reading": reading_words,
