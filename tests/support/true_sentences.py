@@ -331,6 +331,13 @@ def _only_dtype(found: Found, words: Words) -> bool:
     return found[1] in accused and not accused & set(found[2].split(", "))
 
 
+def _lanes(words: Words) -> list[str]:
+    """What is known of a link that is not what its peers have less of."""
+    nouns = [noun for noun in ("PCIe lanes", "PCIe generation") if READ[noun](words.engine.member.newest) is not None]
+    assert all(words.part_below(READ[noun]) <= 0 for noun in nouns)
+    return nouns
+
+
 def _always(_: Found, __: Words) -> bool:
     """What a reading says as a word, which the engine's own tests hold against it."""
     return True
@@ -402,6 +409,8 @@ OF_A_REASON: Phrases = (
         ),
         _always,
     ),
+    (r"not explained by the evidence: nothing is known of its lanes", lambda _, own: not _lanes(own)),
+    (r"not explained by the evidence: its PCIe [\w ]+ (?:is|are) as its peers'", lambda _, own: bool(_lanes(own))),
     (rf", explains ([\d.]+) of ({PERCENT})", _explains),
     (rf", explains an unknown part of ({PERCENT})", _explains_something),
 )
@@ -414,7 +423,12 @@ def _alerted(found: Found, words: Words) -> bool:
     return is_number(found["loss"], abs(own.loss)) and found["side"] == ("below" if own.loss >= 0 else "above")
 
 
+def _needs_action(found: Found, words: Words) -> bool:
+    return any(own.text == found[1] and own.next_step == found[2] for own in words.verdict.health)
+
+
 OF_AN_ALERT: Phrases = (
+    (r"gpu \S+(?: on \S+)? needs action: ([^;]+); (.+)", _needs_action),
     (r"gpu (\S+)(?: on \S+)? is ", lambda found, own: found[1] == own.verdict.gpu_id),
     (_ALERTED_ROOF, _alerted),
     (r", with its (node|rack), which is slow as a whole", lambda found, own: own.roof.with_place == found[1]),

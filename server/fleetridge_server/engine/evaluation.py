@@ -15,6 +15,7 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse, without_collapses
 from fleetridge_server.engine.evidence import JudgedReport
+from fleetridge_server.engine.health import HealthFault, health_faults
 from fleetridge_server.engine.nodes import (
     Absence,
     ExpectedNode,
@@ -77,7 +78,8 @@ class Evaluation:
     """
     What is said of one device at one time; verdicts of each gpu, judged roofs before links.
 
-    Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole.
+    Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole; `health` has the gpus that
+    need somebody's action whatever their rates are.
     """
 
     as_of: datetime
@@ -88,6 +90,7 @@ class Evaluation:
     nodes: tuple[PlaceVerdict, ...]
     racks: tuple[PlaceVerdict, ...]
     absences: tuple[Absence, ...]
+    health: Mapping[str, tuple[HealthFault, ...]] = field(default_factory=dict)
 
 
 def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
@@ -122,6 +125,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         nodes=tuple(nodes),
         racks=tuple(racks),
         absences=tuple(gone),
+        health=health_faults(alive, by_id),
     )
 
 

@@ -80,6 +80,10 @@ class GpuHealth:
         ecc_uncorrected: errors since the driver was loaded.
         pcie_generation, pcie_width: of the link under load.
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
+        remapped_rows_failure: whether a memory repair failed.
+        application_sm_clock_mhz: to which somebody set the clock.
+        throttle_reasons: bits that the driver showed in any phase without counting how long.
+        implausible: what lies above what the silicon can do, in words with value and limit.
     """
 
     remapped_rows_pending: bool | None = None
@@ -89,6 +93,10 @@ class GpuHealth:
     pcie_width: int | None = None
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
+    remapped_rows_failure: bool | None = None
+    application_sm_clock_mhz: float | None = None
+    throttle_reasons: Sequence[str] | None = None
+    implausible: Sequence[str] | None = None
 
 
 _NOTHING_READ = GpuHealth()

@@ -121,6 +121,7 @@ def _throttle_medians(runs: Iterable[Run]) -> dict[str, float]:
 _THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
 _BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
 
+_OF_A_LINK = ("pcie_generation", "pcie_width")
 _SOFTWARE = ("driver", "torch", "cublas", "vbios")
 
 
@@ -139,9 +140,9 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     found += _where_and_when(verdict, around)
     is_told = any(may_be_shared(reason) for reason in found if not reason.is_information)
     if (verdict.is_accused or _has_drifted(around)) and not is_told:
-        found.append(
-            Reason("not_explained", f"not explained by the evidence: {_what_is_lacking(verdict, peers, found)}")
-        )
+        lacks = f"not explained by the evidence: {_what_is_lacking(verdict, peers, found)}"
+        step = REMEDIES["pcie_slower"].next_step if is_link(verdict.cohort.roof) else None
+        found.append(Reason("not_explained", lacks, step=step))
     return sorted(found, key=_order)
 
 
@@ -152,6 +153,10 @@ def _what_is_lacking(verdict: Verdict, peers: Peers, found: Iterable[Reason]) ->
         most = max(too_little, key=lambda reason: reason.explains or 0.0)
         words = explained_words(most.explains, most.loss).removeprefix(", explains ")
         return f"the most that a reading explains is {words}"
+    if is_link(verdict.cohort.roof):
+        known = [name for name in _OF_A_LINK if _is_known(verdict, peers, name)]
+        words = " and ".join(map(reading_words, known))
+        return f"its {words} {'are' if known[1:] else 'is'} as its peers'" if known else "nothing is known of its lanes"
     evidence = [name for name in EXPLAINING_READINGS if name in peers.numbers]
     if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
         return "its newest report and its peers' have no clock, power or temperature in common to tell it by"
@@ -322,7 +327,7 @@ def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 
 def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    slower = [name for name in ("pcie_generation", "pcie_width") if _part_below(verdict, peers, name) > 0]
+    slower = [name for name in _OF_A_LINK if _part_below(verdict, peers, name) > 0]
     if slower:
         facts = _facts(verdict, peers, slower)
         words = " and ".join(f"{reading_words(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)

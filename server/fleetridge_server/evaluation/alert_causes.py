@@ -2,8 +2,8 @@
 Causes of alerts: what of an evaluation somebody has to hear of.
 
 Pure. A gpu that is an outlier, has drifted or cannot be right; a node or a rack that is slow as a whole, once instead
-of each of its gpus; gpus that are not there, once for each node; a fleet that became slower together. A suspicion or a
-gap in the measurements is shown, and wakes nobody.
+of each of its gpus; memory whose repair waits or failed, however fast its gpu is; gpus that are not there, once for
+each node; a fleet that became slower together. A suspicion or a gap in the measurements is shown, and wakes nobody.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from fleetridge.quantities import percent
 from fleetridge_server.engine.cohort import Cohort, cohort_order
 from fleetridge_server.engine.evaluation import Evaluation
-from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import (
     Explanation,
     Onset,
@@ -25,6 +25,7 @@ from fleetridge_server.engine.explanation import (
     since_words,
     streak_words,
 )
+from fleetridge_server.engine.health import ALERTING as HEALTH_ALERTING
 from fleetridge_server.engine.nodes import Absence
 from fleetridge_server.engine.notices import Notice
 from fleetridge_server.engine.remedies import SharedCause, facts_words
@@ -60,6 +61,7 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
             for gpu_id, state in states.items()
             if state.state in ALERTING and not _is_covered(state, covered[gpu_id])
         ),
+        *_health_causes(evaluation),
         *(_absence_cause(absence) for absence in evaluation.absences),
         *_fleet_causes(evaluation.notices),
     ]
@@ -149,18 +151,46 @@ def _fleet_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
             yield AlertCause("cohort", subject, notice.kind, summary, details=details)
 
 
+def _health_causes(evaluation: Evaluation) -> Iterator[AlertCause]:
+    """One cause for each gpu whose memory waits for a repair or cannot be repaired, however fast it is."""
+    for gpu_id, faults in evaluation.health.items():
+        serious = [own for own in faults if own.code in HEALTH_ALERTING]
+        if serious:
+            newest = _newest(evaluation, gpu_id)
+            node = None if newest is None else newest.node
+            where = "" if node is None else f" on {node.name}"
+            yield AlertCause(
+                kind="health",
+                subject=gpu_id,
+                state=serious[0].code,
+                summary=f"gpu {gpu_id}{where} needs action: {serious[0].text}; {serious[0].next_step}",
+                cluster=None if node is None else node.cluster,
+                node=None if node is None else node.name,
+                rack=None if newest is None else newest.rack,
+                gpu=gpu_id,
+                details={"health": [own.code for own in faults]},
+            )
+
+
+def _newest(evaluation: Evaluation, gpu_id: str) -> JudgedReport | None:
+    """The newest report behind a verdict on a gpu."""
+    verdicts = evaluation.verdicts.get(gpu_id, ())
+    return max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
+
+
 def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanation]) -> AlertCause:
     state = evaluation.states[gpu_id]
     reasons = [ranked.reason for ranked in ranked_reasons(explained)]
     since = next((own.onset for own in explained if own.verdict in state.accused[:1]), None)
-    verdicts = evaluation.verdicts.get(gpu_id, ())
-    newest = max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
+    newest = _newest(evaluation, gpu_id)
     node = None if newest is None else newest.node
+    above = [own.text for own in evaluation.health.get(gpu_id, ()) if own.code == "implausible_rate"]
+    said = above if state.state == "implausible" else [reason.said for reason in reasons[:1]]
     return AlertCause(
         kind="gpu",
         subject=gpu_id,
         state=state.state,
-        summary=_summary(gpu_id, node, state, since, [reason.said for reason in reasons[:1]]),
+        summary=_summary(gpu_id, node, state, since, said),
         cluster=None if node is None else node.cluster,
         node=None if node is None else node.name,
         rack=None if newest is None else newest.rack,
@@ -177,7 +207,8 @@ def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanat
 def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset | None, reasons: Sequence[str]) -> str:
     where = "" if node is None else f" on {node.name}"
     if state.state == "implausible":
-        return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
+        what = "".join(f": {above}" for above in reasons[:1])
+        return f"gpu {gpu_id}{where} reports more than its silicon can do{what}; do not trust its measurements"
     if state.accused:
         worst = state.accused[0]
         when = "" if since is None else f", beyond the limit {streak_words(since)}"

@@ -36,6 +36,7 @@ _NAMES: Mapping[str, str] = {
     "rack": "RackSlow",
     "cohort": "CohortSlower",
     "missing": "GpuMissing",
+    "health": "GpuNeedsRepair",
 }
 
 

@@ -22,11 +22,13 @@ from fleetridge_server.text.words import (
     at,
     blocks,
     facts,
+    health_words,
     lines,
     more_follows,
     next_steps,
     old,
     reason_code,
+    standing_word,
     state_word,
 )
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
@@ -52,6 +54,7 @@ def gpu_verdict(answer: GpuAnswer) -> str:
     head = f"verdict: {verdict.state}{flags}, said since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
     return blocks(
         lines([head, verdict.text, *next_steps(verdict)]),
+        lines(health_words(verdict)),
         *(lines([_reason(found)]) for found in verdict.reasons),
         text_table(_JUDGED, [_judged(own) for own in judged]) if judged else "",
         lines(_slow_roofs(judged)),
@@ -79,7 +82,7 @@ def _reason(found: ReasonShown) -> str:
 
 
 def _judged(own: JudgedRoof) -> list[str]:
-    standing = "excused" if own.excused else own.standing
+    standing = "excused" if own.excused else standing_word(own)
     return [
         roof_words(own.roof).replace("sustained", "sust."),
         significant(own.value),

@@ -13,12 +13,20 @@ from fleetridge.terminal_text import visible, wrapped
 from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
+from fleetridge_server.engine.rule import LINK_LEVELS
 from fleetridge_server.engine.state import ACCUSING, State
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import fact_words, roof_words, setting_words
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
-from fleetridge_server.verdicts.verdict_shapes import CohortShown, FactShown, GpuVerdict, PlaceShown, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import (
+    CohortShown,
+    FactShown,
+    GpuVerdict,
+    JudgedRoof,
+    PlaceShown,
+    ReasonShown,
+)
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12
@@ -165,14 +173,20 @@ def bands(cohorts: Sequence[CohortShown]) -> str:
 
 def told(named: Iterable[NamedGpu]) -> str:
     """What is said of accused gpus, with the strongest reason and the next step; those of a slow place at once."""
-    accused = [own for own in named if _is_told(own.verdict)]
+    known = list(named)
+    accused = [own for own in known if _is_told(own.verdict)]
+    ill = [f"{own.name}: {words}" for own in known for words in health_words(own.verdict)]
     groups: dict[PlaceShown | str, list[NamedGpu]] = {}
     for own in accused:
         groups.setdefault(_place(own.verdict) or own.name, []).append(own)
     shown = list(groups.items())[:_MOST_TOLD]
     left = len(accused) - sum(len(own) for _, own in shown)
     sentences = [_told_together(place, own) if isinstance(place, PlaceShown) else _told(own[0]) for place, own in shown]
-    return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
+    return blocks(
+        *sentences,
+        lines([f"and {left} more gpus of this page"] if left else []),
+        lines([*ill[:_MOST_TOLD], *_and_more(len(ill), _MOST_TOLD, "that need action")]),
+    )
 
 
 def facts(found: Sequence[FactShown], *, beside: str = "") -> str:
@@ -189,6 +203,22 @@ def reason(found: ReasonShown) -> str:
 def next_steps(verdict: VerdictShown | GpuVerdict) -> list[str]:
     """The one thing to do next, if there is one."""
     return [] if verdict.next_step is None else [f"→ {verdict.next_step}"]
+
+
+def health_words(verdict: VerdictShown | GpuVerdict) -> list[str]:
+    """What needs action whatever the rates are; a step that was said already is not said again."""
+    said = {verdict.next_step}
+    found: list[str] = []
+    for own in verdict.health:
+        step = "" if own.next_step in said else f" → {own.next_step}"
+        said.add(own.next_step)
+        found.append(f"action needed: {own.text}{step}")
+    return found
+
+
+def standing_word(own: JudgedRoof) -> str:
+    """What a gpu is accused of in a roof; a slow link is no slow gpu."""
+    return "slow link" if own.roof.level in LINK_LEVELS and own.standing != "clear" else own.standing
 
 
 def reason_code(code: str | None) -> str:

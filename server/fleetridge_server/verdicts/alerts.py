@@ -18,7 +18,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.verdicts.series import DeviceGroup
 
-AlertKind = Literal["gpu", "node", "rack", "cohort", "missing"]
+AlertKind = Literal["gpu", "node", "rack", "cohort", "missing", "health"]
 
 _ALERTS = cast("Table", Alert.__table__)
 

@@ -12,6 +12,7 @@ from typing import Literal
 from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import HealthCode
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.state import State
@@ -168,6 +169,16 @@ class FleetFigures(Answer):
     cohorts: tuple[CohortFigures, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """Gpus of a node with one thing that needs action, whatever their rates are; null for those of no node."""
+
+    cluster: str | None
+    node: str | None
+    code: HealthCode
+    gpu_ids: tuple[str, ...]
+
+
 class EvaluationBody(Answer):
     """
     What is said of one device at one time, besides its gpus.
@@ -188,6 +199,7 @@ class EvaluationBody(Answer):
     stragglers: tuple[StragglerShown, ...]
     upgrades: tuple[UpgradeShown, ...]
     figures: FleetFigures | None = None
+    health: tuple[NodeHealth, ...] = ()
 
 
 # Nine bytes are twelve letters of base64, and among some dozens of groups no two are ever alike.

@@ -27,11 +27,19 @@ from fleetridge_server.engine.values import Run, is_link
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
 from fleetridge_server.verdicts.evaluation_shapes import Reference, References, reference_key
 from fleetridge_server.verdicts.roof_shapes import RoofName
-from fleetridge_server.verdicts.sentence import excuse_shown, next_step, reasons_shown, sentence, subject_of
+from fleetridge_server.verdicts.sentence import (
+    excuse_shown,
+    health_shown,
+    next_step,
+    reasons_shown,
+    sentence,
+    subject_of,
+)
 from fleetridge_server.verdicts.verdict_shapes import (
     DriftShown,
     ExcuseShown,
     GpuVerdict,
+    HealthShown,
     JudgedRoof,
     ReasonShown,
     RunShown,
@@ -51,6 +59,7 @@ _OF_DRIFT = (
 )  # fmt: skip
 
 _REASONS = TypeAdapter(tuple[ReasonShown, ...])
+_HEALTH = TypeAdapter(tuple[HealthShown, ...])
 _EXCUSES = TypeAdapter(tuple[ExcuseShown, ...])
 
 
@@ -120,7 +129,9 @@ class Recorder:
         drifted = tuple(map(_drift_shown, drifts)) if said == "drifted" else ()
         subject = subject_of(said, roofs, drifted)
         slow = tuple(self._judged(row, times) for row in slow_links)
-        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at, slow)
+        health = health_shown(self.evaluation.health.get(gpu_id, ()))
+        above = [own.text for own in health if own.code == "implausible_rate"]
+        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at, slow, above)
         record = {
             "state": state.state,
             "last_state": state.last_state,
@@ -136,6 +147,7 @@ class Recorder:
             "slow_since": None if subject is None else _slow_since(subject),
             "slow_since_is_bound": isinstance(subject, JudgedRoof) and subject.slow_since_is_bound,
             "measured_at": state.measured_at,
+            "health": health,
         }
         return VerdictRecord(
             gpu_id=gpu_id,
@@ -196,7 +208,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         tuple([judged_roof(row, times, references[row[0]]) for row in record[name]]) for name in ("roofs", "links")
     )
     reasons = _REASONS.validate_python(record["reasons"]) if record["reasons"] else ()
-    flags = _flags(record, roofs)
+    flags = _flags(record, roofs, links)
     return GpuVerdict.model_construct(
         gpu_id=gpu_id,
         state=record["state"],
@@ -214,6 +226,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         slow_since_is_bound=record["slow_since_is_bound"],
         measured_at=_time(record["measured_at"]),
         next_step=next_step(record["state"], reasons, retest="retest" in flags),
+        health=_HEALTH.validate_python(record["health"]) if record.get("health") else (),
     )
 
 
@@ -319,12 +332,15 @@ def _drift_shown(row: Sequence[Any]) -> DriftShown:
     return DriftShown(roof=RoofName(*roof), looks_since=since, counts=counts, **{**known, **times})
 
 
-def _flags(record: Mapping[str, Any], roofs: Sequence[JudgedRoof]) -> tuple[VerdictFlag, ...]:
+def _flags(
+    record: Mapping[str, Any], roofs: Sequence[JudgedRoof], links: Sequence[JudgedRoof]
+) -> tuple[VerdictFlag, ...]:
     flags: list[tuple[VerdictFlag, bool]] = [
         ("excused", record["excused"]),
         ("identity_conflict", record["identity_conflict"]),
         ("intermittent", any(own.intermittent for own in roofs)),
         ("retest", any(own.retest for own in roofs)),
+        ("slow_link", any(own.standing != "clear" for own in links)),
     ]
     return tuple(flag for flag, holds in flags if holds)
 

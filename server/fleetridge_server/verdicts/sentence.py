@@ -22,6 +22,7 @@ from fleetridge_server.engine.explanation import (
     streak_words,
 )
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import HEALTH_STEPS, HealthFault
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.ridge import too_few
 from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
@@ -35,6 +36,7 @@ from fleetridge_server.verdicts.verdict_shapes import (
     DriftShown,
     ExcuseShown,
     FactShown,
+    HealthShown,
     JudgedRoof,
     PlaceShown,
     ReasonShown,
@@ -57,18 +59,22 @@ def sentence(
     excuses: Sequence[ExcuseShown],
     measured_at: datetime | None = None,
     slow_links: Sequence[JudgedRoof] = (),
+    above: Sequence[str] = (),
 ) -> str:
     """
     One sentence on a gpu: what holds, by which number, and since when.
 
     `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
-    the state would be another. `slow_links` are told whatever the state is: a slow link is no slow gpu.
+    the state would be another. `slow_links` are told whatever the state is: a slow link is no slow gpu. `above` is what
+    lies above what the silicon can do, in words.
     """
     if state not in _ABSENT:
         return "; ".join(
             [_by_rates(state, roofs, drifts, excuses), *(f"its link {_accusation_words(own)}" for own in slow_links)]
         )
     absent = _ABSENT[state]
+    if state == "implausible" and above:
+        absent = f"{'; '.join(above)}: it was measured wrongly"
     if state == "stale":
         absent += " lately" if measured_at is None else f" {since_words(measured_at, is_bound=False)}"
     if last_state in (None, "insufficient_peers"):
@@ -81,7 +87,7 @@ _STEPS: Mapping[State, str] = {
     "unmeasured": "see how its newest reports ended; `fleetridge-agent doctor` on the node says what stands in the way",
     "stale": "see whether the agent still runs on its node and reaches the server",
     "contended": "measure it while nobody else uses it (`fleetridge-agent run --wait`)",
-    "implausible": "do not trust its measurements: see what was measured, and by which version of the agent",
+    "implausible": HEALTH_STEPS["implausible_rate"],
 }
 
 # What a gpu did when it was last measured is of no use where it is not there, or was measured wrongly.
@@ -169,6 +175,11 @@ def _accusation_words(own: JudgedRoof) -> str:
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
     """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is shown once."""
     return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
+
+
+def health_shown(faults: Iterable[HealthFault]) -> tuple[HealthShown, ...]:
+    """What is wrong with a gpu whatever its rates are, as it is shown."""
+    return tuple(HealthShown(own.code, own.text, own.next_step) for own in faults)
 
 
 def facts_shown(facts: Iterable[Fact]) -> tuple[FactShown, ...]:

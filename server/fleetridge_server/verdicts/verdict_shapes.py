@@ -15,6 +15,7 @@ from typing import Literal
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.drift import DriftStatus
 from fleetridge_server.engine.fast_dataclass import json_dataclass
+from fleetridge_server.engine.health import HealthCode
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.state import MarkKind, State
 from fleetridge_server.engine.statistics import ScaleSource
@@ -240,7 +241,16 @@ class JudgedRoof:
     slow_with: tuple[SettingChangeShown, ...] = ()
 
 
-VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest"]
+VerdictFlag = Literal["excused", "identity_conflict", "intermittent", "retest", "slow_link"]
+
+
+@json_dataclass
+class HealthShown:
+    """What is wrong with a gpu whatever its rates are, and needs somebody's action."""
+
+    code: HealthCode
+    text: str
+    next_step: str
 
 
 @json_dataclass
@@ -265,7 +275,8 @@ class GpuVerdict(Answer):
     when the gpu has been slow in the roof that `text` is about, by its runs and not by when somebody looked (with
     `slow_since_is_bound` since then or before); null for a gpu that is not accused. `measured_at` is the time of its
     newest measurement, whatever came of it. `next_step` is the one thing to do next: that of the first reason, or
-    what its state asks for; null where there is nothing to do.
+    what its state asks for; null where there is nothing to do. `health` is what needs action whatever the rates are
+    (repairs, memory errors, links, clocks that are held down), each with a step of its own; it makes no gpu slow.
     """
 
     gpu_id: str
@@ -284,3 +295,4 @@ class GpuVerdict(Answer):
     slow_since_is_bound: bool = False
     measured_at: datetime | None = None
     next_step: str | None = None
+    health: tuple[HealthShown, ...] = ()

@@ -16,6 +16,7 @@ from fleetridge_server.api.gpus import GpuRead
 from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
 from fleetridge_server.text.gpu import drift_words
+from fleetridge_server.text.words import standing_word
 from fleetridge_server.verdicts.sentence import compared_words, onset_words
 from fleetridge_server.verdicts.verdict_shapes import DriftShown, JudgedRoof, RunShown
 from fleetridge_server.web.charts.history import history_svg
@@ -39,7 +40,7 @@ class RoofSum:
 
 def roof_sum(own: JudgedRoof) -> RoofSum:
     """The sum of one roof."""
-    standing = "excused" if own.excused else own.standing
+    standing = "excused" if own.excused else standing_word(own)
     return RoofSum(
         roof=own,
         name=roof_words(own.roof),

@@ -23,7 +23,7 @@ from fleetridge_server.http.paging import ListQuery, Position, list_id, moment, 
 from fleetridge_server.http.parameters import OpenDatabase, VerdictFilter, states_of
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeRow, trouble
-from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.responses.node_list import absences_by_node, folded, health_by_node, is_host, node_row
 from fleetridge_server.responses.verdict import VerdictShown
 from fleetridge_server.text.fleet import LEAST_COST, straggler_words
 from fleetridge_server.verdicts.stored import current_evaluations
@@ -167,7 +167,10 @@ def nodes_page(read: NodesRead, query: NodesPageQuery, links: Links) -> NodesPag
 def _rows(session: Session, names: Sequence[NodeName], *, simulated: bool) -> list[NodeRow]:
     told = current_evaluations(session, simulated=simulated)
     absences = absences_by_node(absence for own in told for absence in own.body.absences)
-    return [node_row(node, absences.get(node.name, ())) for node in fleet_nodes(session, names)]
+    health = health_by_node(one for own in told for one in own.body.health)
+    return [
+        node_row(node, absences.get(node.name, ()), health.get(node.name, ())) for node in fleet_nodes(session, names)
+    ]
 
 
 def _rank(row: NodeRow) -> _NodeRank:

@@ -234,6 +234,27 @@ def test_of_a_brake_that_the_clock_does_not_show_nobody_says_that_clocks_explain
     assert "clocks_do_not_explain" not in codes(pi(throttle_ms={"hw_power_brake_slowdown": 300.0}))
 
 
+def slow_link(health: GpuHealth) -> Reason:
+    """First reason of a slow link whose lanes are as they are."""
+
+    def slow(own: JudgedReport) -> JudgedReport:
+        return replace(own, roofs={**own.roofs, H2D: RoofReading(27.0, converged=True)}, health=health)
+
+    return told(slow)[0]
+
+
+def test_a_link_that_lanes_do_not_explain_is_not_explained_by_clocks_either() -> None:
+    same, unknown = slow_link(HEALTH), slow_link(GpuHealth())
+    assert same.text == "not explained by the evidence: its PCIe generation and PCIe lanes are as its peers'"
+    assert unknown.text == "not explained by the evidence: nothing is known of its lanes"
+    assert same.next_step == REMEDIES["pcie_slower"].next_step
+
+
+def test_lanes_and_generation_are_whole_numbers() -> None:
+    first = told(both(link(), health=replace(HEALTH, pcie_width=8, pcie_generation=1)))[0]
+    assert first.text == "link under load: PCIe generation 1 (peers 5) and PCIe lanes 8 (peers 16)"
+
+
 def test_a_link_loses_what_its_lanes_and_generation_take() -> None:
     first = told(link())[0]
     assert (first.code, first.explains) == ("pcie_slower", pytest.approx(0.5 / (1 - 27 / 55)))
