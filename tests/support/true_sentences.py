@@ -246,10 +246,10 @@ def _pair(found: Found, words: Words) -> bool:
 
 
 def _counters(found: Found, words: Words) -> bool:
-    grown = words.engine.member.newest.reading.throttle_ms or {}
-    return all(
-        any(reading_words(name) == word and grown[name] > 0 for name in grown) for word in found[1].split(" and ")
-    )
+    newest = words.engine.member.newest
+    grown = [name for name, ms in (newest.reading.throttle_ms or {}).items() if ms > 0]
+    seen = {reading_words(name) for name in (*grown, *(newest.report.health.throttle_reasons or ()))}
+    return seen >= set(found[1].split(" and "))
 
 
 def _clock_part(words: Words) -> float:

@@ -68,6 +68,7 @@ NUMBERS: Mapping[str, Reader] = {
     "per_ghz": _per_ghz,
     "pcie_generation": lambda run: run.report.health.pcie_generation,
     "pcie_width": lambda run: run.report.health.pcie_width,
+    "application_sm_clock_mhz": lambda run: run.report.health.application_sm_clock_mhz,
 }
 
 
@@ -80,11 +81,13 @@ class Peers:
         numbers: median of every reading that at least four gpus have.
         factors: most common level of every factor that more than half of the gpus share.
         throttle_ms: median of each throttle counter over the gpus that have counters.
+        throttle_bits: reasons that the driver shows, without counting how long, on more than half of the gpus.
     """
 
     numbers: Mapping[str, float]
     factors: Mapping[str, str]
     throttle_ms: Mapping[str, float]
+    throttle_bits: frozenset[str] = frozenset()
 
 
 def peers_of(members: Sequence[Member]) -> Peers:
@@ -95,7 +98,12 @@ def peers_of(members: Sequence[Member]) -> Peers:
         values = [value for run in runs if (value := read(run)) is not None]
         if len(values) >= FEWEST_PEERS:
             numbers[name] = median(values)
-    return Peers(numbers, _majorities(runs), _throttle_medians(runs))
+    return Peers(numbers, _majorities(runs), _throttle_medians(runs), _common_bits(runs))
+
+
+def _common_bits(runs: Sequence[Run]) -> frozenset[str]:
+    counts = Counter(name for run in runs for name in run.report.health.throttle_reasons or ())
+    return frozenset(name for name, count in counts.items() if 2 * count > len(runs))
 
 
 def _majorities(runs: Sequence[Run]) -> dict[str, str]:
@@ -121,6 +129,7 @@ def _throttle_medians(runs: Iterable[Run]) -> dict[str, float]:
 _THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
 _BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
 
+_OF_A_CLOCK = ("sm_clock_mhz", "application_sm_clock_mhz", "power_w")
 _OF_A_LINK = ("pcie_generation", "pcie_width")
 _SOFTWARE = ("driver", "torch", "cublas", "vbios")
 
@@ -252,16 +261,19 @@ def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
         yield _explaining(Reason("thermal", words, facts), verdict, part)
 
 
-def _held_back(verdict: Verdict, peers: Peers) -> dict[str, float]:
-    """Throttle counters that grew by more than the peers' did."""
-    own_ms = verdict.member.newest.reading.throttle_ms or {}
-    return {name: grown for name, grown in own_ms.items() if grown - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
+def _held_back(verdict: Verdict, peers: Peers) -> dict[str, float | None]:
+    """Throttle counters that grew by more than the peers' did; None for what the driver showed without counting it."""
+    newest = verdict.member.newest
+    seen = dict.fromkeys(sorted({*(newest.report.health.throttle_reasons or ())} - peers.throttle_bits))
+    own_ms = newest.reading.throttle_ms or {}
+    grown = {name: ms for name, ms in own_ms.items() if ms - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
+    return {**seen, **grown}
 
 
 def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     part = _clock_part(verdict, peers)
     if part:
-        clock = _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
+        clock = _numeric("clock_lower", "SM clock", verdict, peers, _OF_A_CLOCK)
         yield _explaining(clock, verdict, part)
     power_part = _part_below(verdict, peers, "power_w")
     if power_part >= POWER_LOWER:
@@ -437,8 +449,13 @@ def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, 
     return tuple(found)
 
 
-def _counters(held: dict[str, float], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
-    return tuple(number_fact(name, held[name], peers.throttle_ms.get(name, 0.0), "ms") for name in names)
+def _counters(held: Mapping[str, float | None], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
+    return tuple(
+        Fact(name, "seen", "")
+        if (grown := held[name]) is None
+        else number_fact(name, grown, peers.throttle_ms.get(name, 0.0), "ms")
+        for name in names
+    )
 
 
 def _numeric(code: ReasonCode, noun: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:

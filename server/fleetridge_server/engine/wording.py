@@ -84,6 +84,7 @@ _READINGS: Mapping[str, str] = {
     "power_w": "power draw",
     "sm_clock_mhz": "SM clock",
     "memory_clock_mhz": "memory clock",
+    "application_sm_clock_mhz": "application clock",
     "temperature_c": "temperature",
     "trend": "trend within the run",
     "per_ghz": "rate",
@@ -123,6 +124,7 @@ _FACT_UNITS = {
     "power_w": "W",
     "sm_clock_mhz": "MHz",
     "memory_clock_mhz": "MHz",
+    "application_sm_clock_mhz": "MHz",
     "temperature_c": "°C",
     "per_ghz": "TFLOP/s per GHz",
 }

@@ -234,6 +234,23 @@ def test_of_a_brake_that_the_clock_does_not_show_nobody_says_that_clocks_explain
     assert "clocks_do_not_explain" not in codes(pi(throttle_ms={"hw_power_brake_slowdown": 300.0}))
 
 
+def test_a_throttle_bit_that_nobody_counted_is_a_cause_too() -> None:
+    shown = replace(HEALTH, throttle_reasons=["hw_thermal_slowdown", "sw_power_cap"])
+    first = told(both(pi(sm_clock_mhz=1350.0), health=shown))[0]
+    assert (first.code, first.text) == ("thermal", "held back by HW thermal slowdown")
+    assert ("hw_thermal_slowdown", "seen", "") in [fact[:3] for fact in first.facts]
+
+
+def test_a_lower_clock_is_told_with_the_application_clock_that_somebody_set() -> None:
+    def set_to(clock_mhz: float) -> Change:
+        return lambda own: replace(own, health=replace(HEALTH, application_sm_clock_mhz=clock_mhz))
+
+    odd = [set_to(1350.0)(pi(sm_clock_mhz=1350.0)(like(own))) for own in at_node(series("odd", [1.0] * 3), "n2")]
+    found = explanations(evaluate(Fleet([*map(set_to(1980.0), PEERS), *odd]), AS_OF))["odd"][0].reasons[0]
+    assert found.code == "clock_lower"
+    assert ("application_sm_clock_mhz", "1350 MHz", "1980 MHz") in [fact[:3] for fact in found.facts]
+
+
 def slow_link(health: GpuHealth) -> Reason:
     """First reason of a slow link whose lanes are as they are."""
 
