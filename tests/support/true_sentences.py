@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from statistics import median
 
 from fleetridge_server.engine.evaluation import Evaluation
+from fleetridge_server.engine.evidence import GpuHealth
 from fleetridge_server.engine.remedies import Reason
 from fleetridge_server.engine.rule import CLOCK_LOWER, EXPLAINED_PART
 from fleetridge_server.engine.values import Run
@@ -38,6 +39,7 @@ class Words:
     own: JudgedRoof | None = None
     judged: Verdict | None = None
     reason: Reason | None = None
+    health: GpuHealth = field(default_factory=GpuHealth)
     roofs: dict[str, JudgedRoof] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -437,6 +439,25 @@ OF_AN_ALERT: Phrases = (
     *OF_A_VERDICT[4:10],
     (r": ", _always),
     *OF_A_REASON,
+)
+
+
+OF_HEALTH: Phrases = (
+    (r"a memory repair failed", lambda _, own: bool(own.health.remapped_rows_failure)),
+    (r"a memory repair waits for a reset", lambda _, own: bool(own.health.remapped_rows_pending)),
+    (
+        r"(\d+) memory errors? since the driver was loaded that ECC could not correct",
+        lambda found, own: own.health.ecc_uncorrected == int(found[1]),
+    ),
+    (
+        r"(\d+) memory rows? remapped after errors that ECC could not correct",
+        lambda found, own: own.health.remapped_rows_uncorrectable == int(found[1]),
+    ),
+    (
+        r"link under load: PCIe lanes (\d+) \((?:peers|of) (\d+)\)",
+        lambda found, own: own.health.pcie_width == int(found[1]) < int(found[2]),
+    ),
+    (rf"(?P<roof>ROOF) {_BESIDE}", _beside),
 )
 
 

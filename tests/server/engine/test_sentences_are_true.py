@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
-from fleetridge_server.engine.evidence import JudgedReport, NodeName, RoofReading
+from fleetridge_server.engine.evidence import GpuHealth, JudgedReport, NodeName, RoofReading
 from fleetridge_server.engine.explanation import Explanation, explanations, ranked_reasons
 from fleetridge_server.engine.nodes import NodeRoster
 from fleetridge_server.engine.notices import Notice
@@ -35,7 +35,7 @@ from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, references_o
 from fleetridge_server.verdicts.record import Recorder, shown_verdict
 from fleetridge_server.verdicts.sentence import subject_of
 from support.judged import AS_OF, DAY, H2D, MONDAY, PI, at_node, reading, series
-from support.true_sentences import OF_A_REASON, OF_A_VERDICT, OF_AN_ALERT, PERCENT, Words, is_number, read
+from support.true_sentences import OF_A_REASON, OF_A_VERDICT, OF_AN_ALERT, OF_HEALTH, PERCENT, Words, is_number, read
 
 
 @cache
@@ -67,6 +67,11 @@ def said_truly(fleet: Fleet) -> set[str]:
         for gpu_id in evaluation.states
     }
     for gpu_id, own in words.items():
+        known = [report.health for report in histories.get(gpu_id, ()) if report.health != GpuHealth()]
+        own.health = known[0] if known else GpuHealth()
+        for fault in own.verdict.health:
+            read(fault.text, OF_HEALTH, own)
+            met.add(fault.code)
         met |= _verdict_is_true(own, explained.get(gpu_id, ()))
     for cause in alert_causes(evaluation, explained):
         if cause.gpu is not None:
@@ -202,6 +207,13 @@ def test_of_a_slow_link() -> None:
 
 LOSSES = (0.0, 0.0, 0.0, 0.01, 0.02, 0.029, 0.031, 0.05, 0.09, 0.11, 0.3, -0.05)
 RUNS = st.lists(st.sampled_from(LOSSES), min_size=1, max_size=11)
+HEALTHS = (
+    GpuHealth(),
+    GpuHealth(pcie_width=16, pcie_width_max=16),
+    GpuHealth(pcie_width=8, pcie_width_max=16, ecc_uncorrected=12),
+    GpuHealth(remapped_rows_pending=True, remapped_rows_uncorrectable=1, pcie_width=16),
+    GpuHealth(remapped_rows_failure=True, ecc_uncorrected=1),
+)
 CLOCKS = st.sampled_from((None, 1500.0, 1440.0, 1350.0))
 
 
@@ -215,13 +227,14 @@ def any_fleet(draw: st.DrawFn) -> Fleet:
             series(f"gpu-{place}", [100.0 * (1 - loss) for loss in losses]), f"n{place // 2}", rack=f"r{place // 4}"
         )
         clock, power_w = draw(CLOCKS), draw(st.sampled_from((None, 700.0, 500.0)))
+        health = draw(st.sampled_from(HEALTHS))
         held = draw(st.sampled_from((None, {}, {"sw_thermal_slowdown": 300.0})))
         for report in own:
             read_pi = replace(
                 report.roofs[PI], sm_clock_mhz=clock, power_w=power_w, throttle_ms=held, temperature_c=65.0
             )
             link = RoofReading(55.0 * (1 - losses[0]), converged=True)
-            reports.append(replace(report, roofs={PI: read_pi, H2D: link}))
+            reports.append(replace(report, roofs={PI: read_pi, H2D: link}, health=health))
     marks = draw(st.sampled_from([(), (Mark("accepted", "known", MONDAY - DAY, gpu_id="gpu-0"),)]))
     roster = NodeRoster(NodeName("east", "n0"), AS_OF, frozenset({"gpu-1"}), complete=True)
     return Fleet(reports, marks=marks, rosters=draw(st.sampled_from([(), (roster,)])))
