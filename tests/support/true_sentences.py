@@ -16,7 +16,7 @@ from statistics import median
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import GpuHealth
 from fleetridge_server.engine.remedies import Reason
-from fleetridge_server.engine.rule import CLOCK_LOWER, EXPLAINED_PART
+from fleetridge_server.engine.rule import CLOCK_LOWER, EXPLAINED_PART, FEWEST_PEERS
 from fleetridge_server.engine.values import Run
 from fleetridge_server.engine.verdict import Verdict
 from fleetridge_server.engine.wording import reading_words, roof_words
@@ -335,7 +335,12 @@ def _only_dtype(found: Found, words: Words) -> bool:
 
 def _lanes(words: Words) -> list[str]:
     """What is known of a link that is not what its peers have less of."""
-    nouns = [noun for noun in ("PCIe lanes", "PCIe generation") if READ[noun](words.engine.member.newest) is not None]
+    nouns = [
+        noun
+        for noun in ("PCIe lanes", "PCIe generation")
+        if READ[noun](words.engine.member.newest) is not None
+        and sum(READ[noun](run) is not None for run in words.peers) >= FEWEST_PEERS
+    ]
     assert all(words.part_below(READ[noun]) <= 0 for noun in nouns)
     return nouns
 
@@ -411,7 +416,7 @@ OF_A_REASON: Phrases = (
         ),
         _always,
     ),
-    (r"not explained by the evidence: nothing is known of its lanes", lambda _, own: not _lanes(own)),
+    (r"not explained by the evidence: its lanes and those of its peers are not both known", lambda _, own: not _lanes(own)),
     (r"not explained by the evidence: its PCIe [\w ]+ (?:is|are) as its peers'", lambda _, own: bool(_lanes(own))),
     (rf", explains ([\d.]+) of ({PERCENT})", _explains),
     (rf", explains an unknown part of ({PERCENT})", _explains_something),
@@ -456,6 +461,14 @@ OF_HEALTH: Phrases = (
     (
         r"link under load: PCIe lanes (\d+) \((?:peers|of) (\d+)\)",
         lambda found, own: own.health.pcie_width == int(found[1]) < int(found[2]),
+    ),
+    (
+        r"application clock set to (\d+) MHz, peers (\d+) MHz",
+        lambda found, own: own.health.application_sm_clock_mhz == int(found[1]) < int(found[2]),
+    ),
+    (
+        r"its driver says that ([A-Za-z ]+) held it back",
+        lambda found, own: set(found[1].split(" and ")) <= set(map(reading_words, own.health.throttle_reasons or ())),
     ),
     (rf"(?P<roof>ROOF) {_BESIDE}", _beside),
 )

@@ -165,7 +165,11 @@ def _what_is_lacking(verdict: Verdict, peers: Peers, found: Iterable[Reason]) ->
     if is_link(verdict.cohort.roof):
         known = [name for name in _OF_A_LINK if _is_known(verdict, peers, name)]
         words = " and ".join(map(reading_words, known))
-        return f"its {words} {'are' if known[1:] else 'is'} as its peers'" if known else "nothing is known of its lanes"
+        return (
+            f"its {words} {'are' if known[1:] else 'is'} as its peers'"
+            if known
+            else "its lanes and those of its peers are not both known"
+        )
     evidence = [name for name in EXPLAINING_READINGS if name in peers.numbers]
     if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
         return "its newest report and its peers' have no clock, power or temperature in common to tell it by"

@@ -263,7 +263,7 @@ def slow_link(health: GpuHealth) -> Reason:
 def test_a_link_that_lanes_do_not_explain_is_not_explained_by_clocks_either() -> None:
     same, unknown = slow_link(HEALTH), slow_link(GpuHealth())
     assert same.text == "not explained by the evidence: its PCIe generation and PCIe lanes are as its peers'"
-    assert unknown.text == "not explained by the evidence: nothing is known of its lanes"
+    assert unknown.text == "not explained by the evidence: its lanes and those of its peers are not both known"
     assert same.next_step == REMEDIES["pcie_slower"].next_step
 
 
