@@ -416,7 +416,10 @@ OF_A_REASON: Phrases = (
         ),
         _always,
     ),
-    (r"not explained by the evidence: its lanes and those of its peers are not both known", lambda _, own: not _lanes(own)),
+    (
+        r"not explained by the evidence: its lanes and those of its peers are not both known",
+        lambda _, own: not _lanes(own),
+    ),
     (r"not explained by the evidence: its PCIe [\w ]+ (?:is|are) as its peers'", lambda _, own: bool(_lanes(own))),
     (rf", explains ([\d.]+) of ({PERCENT})", _explains),
     (rf", explains an unknown part of ({PERCENT})", _explains_something),

@@ -20,7 +20,8 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Evaluation
 from fleetridge_server.engine.evidence import Factors, NodeName
 from fleetridge_server.engine.groups import Level, level_name
-from fleetridge_server.engine.reasons import Peers, own_reasons, peers_of, reasons
+from fleetridge_server.engine.peer_readings import Peers, peers_of
+from fleetridge_server.engine.reasons import own_reasons, reasons
 from fleetridge_server.engine.remedies import (
     OF_PLACE,
     RANK,

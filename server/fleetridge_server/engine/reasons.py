@@ -10,13 +10,13 @@ power cap on every gpu is how they work.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fleetridge.quantities import percent
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.groups import level_name
+from fleetridge_server.engine.peer_readings import NUMBERS, Peers, difference, facts_of, is_known, part_below
 from fleetridge_server.engine.remedies import (
     RANK,
     REMEDIES,
@@ -36,95 +36,15 @@ from fleetridge_server.engine.rule import (
     EXPLAINED_PART,
     EXPLAINING_READINGS,
     FALLING_PART,
-    FEWEST_PEERS,
     HOTTER_C,
     MEMORY_CLOCK_LOWER,
     POWER_LIMIT_LOWER,
     POWER_LOWER,
     THROTTLE_MS,
 )
-from fleetridge_server.engine.statistics import median
-from fleetridge_server.engine.values import Member, Run, is_link
+from fleetridge_server.engine.values import is_link
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, number_fact, reading_words
-
-_MHZ_PER_GHZ = 1000
-
-Reader = Callable[[Run], float | None]
-
-
-def _per_ghz(run: Run) -> float | None:
-    clock_mhz = run.reading.sm_clock_mhz
-    return run.reading.value / clock_mhz * _MHZ_PER_GHZ if clock_mhz else None
-
-
-NUMBERS: Mapping[str, Reader] = {
-    "power_limit_w": lambda run: run.report.factors.power_limit_w,
-    "power_w": lambda run: run.reading.power_w,
-    "sm_clock_mhz": lambda run: run.reading.sm_clock_mhz,
-    "memory_clock_mhz": lambda run: run.reading.memory_clock_mhz,
-    "temperature_c": lambda run: run.reading.temperature_c,
-    "trend": lambda run: run.reading.trend,
-    "per_ghz": _per_ghz,
-    "pcie_generation": lambda run: run.report.health.pcie_generation,
-    "pcie_width": lambda run: run.report.health.pcie_width,
-    "application_sm_clock_mhz": lambda run: run.report.health.application_sm_clock_mhz,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """
-    Medians and majorities over the newest runs of a group.
-
-    Attributes:
-        numbers: median of every reading that at least four gpus have.
-        factors: most common level of every factor that more than half of the gpus share.
-        throttle_ms: median of each throttle counter over the gpus that have counters.
-        throttle_bits: reasons that the driver shows, without counting how long, on more than half of the gpus.
-    """
-
-    numbers: Mapping[str, float]
-    factors: Mapping[str, str]
-    throttle_ms: Mapping[str, float]
-    throttle_bits: frozenset[str] = frozenset()
-
-
-def peers_of(members: Sequence[Member]) -> Peers:
-    """Readings of a group's members."""
-    runs = [member.newest for member in members]
-    numbers: dict[str, float] = {}
-    for name, read in NUMBERS.items():
-        values = [value for run in runs if (value := read(run)) is not None]
-        if len(values) >= FEWEST_PEERS:
-            numbers[name] = median(values)
-    return Peers(numbers, _majorities(runs), _throttle_medians(runs), _common_bits(runs))
-
-
-def _common_bits(runs: Sequence[Run]) -> frozenset[str]:
-    counts = Counter(name for run in runs for name in run.report.health.throttle_reasons or ())
-    return frozenset(name for name, count in counts.items() if 2 * count > len(runs))
-
-
-def _majorities(runs: Sequence[Run]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    # A fleet has few settings, each of them many times.
-    settings = Counter(run.report.factors for run in runs)
-    for position, factor in enumerate(Factors._fields):
-        counts: Counter[str] = Counter()
-        for setting, count in settings.items():
-            counts[level_name(setting[position])] += count
-        name, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-        if 2 * count > len(runs):
-            found[factor] = name
-    return found
-
-
-def _throttle_medians(runs: Iterable[Run]) -> dict[str, float]:
-    counters = [run.reading.throttle_ms for run in runs if run.reading.throttle_ms is not None]
-    names = sorted({name for counter in counters for name in counter})
-    return {name: median(counter.get(name, 0.0) for counter in counters) for name in names}
-
 
 _THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
 _BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
@@ -163,7 +83,7 @@ def _what_is_lacking(verdict: Verdict, peers: Peers, found: Iterable[Reason]) ->
         words = explained_words(most.explains, most.loss).removeprefix(", explains ")
         return f"the most that a reading explains is {words}"
     if is_link(verdict.cohort.roof):
-        known = [name for name in _OF_A_LINK if _is_known(verdict, peers, name)]
+        known = [name for name in _OF_A_LINK if is_known(verdict, peers, name)]
         words = " and ".join(map(reading_words, known))
         return (
             f"its {words} {'are' if known[1:] else 'is'} as its peers'"
@@ -232,14 +152,14 @@ def _explaining(reason: Reason, verdict: Verdict, part: float | None) -> Reason:
 
 def _clock_part(verdict: Verdict, peers: Peers) -> float | None:
     """Part by which the clock is lower, 0 where it is no lower than readings scatter; None where nobody knows."""
-    if not _is_known(verdict, peers, "sm_clock_mhz"):
+    if not is_known(verdict, peers, "sm_clock_mhz"):
         return None
-    part = _part_below(verdict, peers, "sm_clock_mhz")
+    part = part_below(verdict, peers, "sm_clock_mhz")
     return part if part >= CLOCK_LOWER else 0.0
 
 
 def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    if _part_below(verdict, peers, "power_limit_w") >= POWER_LIMIT_LOWER:
+    if part_below(verdict, peers, "power_limit_w") >= POWER_LIMIT_LOWER:
         limit = _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
         yield _explaining(limit, verdict, _clock_part(verdict, peers))
     own = level_name(verdict.member.newest.report.factors.ecc_enabled)
@@ -255,12 +175,12 @@ def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     thermal = [name for name in _THERMAL if name in held]
     # A brake that bites now and then leaves the middle of the clock's readings where it is.
     part = _clock_part(verdict, peers) or None
-    hotter_c = -_difference(verdict, peers, "temperature_c")
+    hotter_c = -difference(verdict, peers, "temperature_c")
     if brakes:
         brake = Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
         yield _explaining(brake, verdict, part)
     if thermal or (part is not None and hotter_c >= HOTTER_C):
-        facts = (*_facts(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
+        facts = (*facts_of(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
         words = f"held back by {_names(thermal)}" if thermal else "hotter than peers, with a lower clock"
         yield _explaining(Reason("thermal", words, facts), verdict, part)
 
@@ -279,7 +199,7 @@ def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     if part:
         clock = _numeric("clock_lower", "SM clock", verdict, peers, _OF_A_CLOCK)
         yield _explaining(clock, verdict, part)
-    power_part = _part_below(verdict, peers, "power_w")
+    power_part = part_below(verdict, peers, "power_w")
     if power_part >= POWER_LOWER:
         yield from _power_draw(verdict, peers, power_part, part)
     if verdict.is_accused and verdict.cohort.roof.kind == "compute":
@@ -297,9 +217,9 @@ def _power_draw(verdict: Verdict, peers: Peers, power_part: float, clock_part: f
     is_stream = verdict.cohort.roof.kind == "memory"
     if clock_part:
         yield _explaining(power, verdict, clock_part)
-    elif clock_part is None or (is_stream and not _is_known(verdict, peers, "memory_clock_mhz")):
+    elif clock_part is None or (is_stream and not is_known(verdict, peers, "memory_clock_mhz")):
         yield replace(_explaining(power, verdict, None), is_information=power_part < verdict.loss)
-    elif not (_is_at_its_limit(verdict) or _part_below(verdict, peers, "memory_clock_mhz") >= MEMORY_CLOCK_LOWER):
+    elif not (_is_at_its_limit(verdict) or part_below(verdict, peers, "memory_clock_mhz") >= MEMORY_CLOCK_LOWER):
         yield Reason("waits_for_work", waiting_words(power.facts, "draws", "its", "it waits"), power.facts)
 
 
@@ -311,10 +231,10 @@ def _is_at_its_limit(verdict: Verdict) -> bool:
 
 def _per_clock(verdict: Verdict, peers: Peers, clock_part: float | None) -> Iterator[Reason]:
     """What the rate per GHz tells: whether the clock explains the loss, or how much it leaves."""
-    facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
+    facts = facts_of(verdict, peers, ("per_ghz", "sm_clock_mhz"))
     if clock_part is None or not facts or verdict.loss <= 0:
         return
-    below = _part_below(verdict, peers, "per_ghz")
+    below = part_below(verdict, peers, "per_ghz")
     if below <= verdict.limits.gate / 2:
         if clock_part and clock_part >= EXPLAINED_PART * verdict.loss:
             yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
@@ -332,7 +252,7 @@ def _per_clock(verdict: Verdict, peers: Peers, clock_part: float | None) -> Iter
 
 
 def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    part = _part_below(verdict, peers, "memory_clock_mhz")
+    part = part_below(verdict, peers, "memory_clock_mhz")
     if part >= MEMORY_CLOCK_LOWER:
         clock = _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
         yield _explaining(clock, verdict, part)
@@ -343,9 +263,9 @@ def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 
 def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    slower = [name for name in _OF_A_LINK if _part_below(verdict, peers, name) > 0]
+    slower = [name for name in _OF_A_LINK if part_below(verdict, peers, name) > 0]
     if slower:
-        facts = _facts(verdict, peers, slower)
+        facts = facts_of(verdict, peers, slower)
         words = " and ".join(f"{reading_words(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
         link = Reason("pcie_slower", f"link under load: {words}", facts)
         yield _explaining(link, verdict, _link_part(verdict, peers))
@@ -353,8 +273,8 @@ def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
 
 def _link_part(verdict: Verdict, peers: Peers) -> float:
     """Part of the peers' rate that lanes and generation take: each generation doubles the rate of a lane, or nearly."""
-    generations = _difference(verdict, peers, "pcie_generation")
-    lanes = _part_below(verdict, peers, "pcie_width")
+    generations = difference(verdict, peers, "pcie_generation")
+    lanes = part_below(verdict, peers, "pcie_width")
     return 1 - (1 - lanes) / 2**generations
 
 
@@ -428,31 +348,6 @@ def _has_drifted(around: Circumstances) -> bool:
     return around.drift is not None and around.drift.status == "drifted"
 
 
-def _difference(verdict: Verdict, peers: Peers, name: str) -> float:
-    """Peers' reading less the gpu's own; 0 where either is missing."""
-    own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
-    return 0.0 if own is None or usual is None else usual - own
-
-
-def _part_below(verdict: Verdict, peers: Peers, name: str) -> float:
-    """Part by which a gpu's reading lies below its peers'; 0 where either is missing."""
-    usual = peers.numbers.get(name)
-    return _difference(verdict, peers, name) / usual if usual else 0.0
-
-
-def _is_known(verdict: Verdict, peers: Peers, name: str) -> bool:
-    return name in peers.numbers and NUMBERS[name](verdict.member.newest) is not None
-
-
-def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, ...]:
-    found: list[Fact] = []
-    for name in names:
-        own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
-        if own is not None and usual is not None:
-            found.append(number_fact(name, own, usual))
-    return tuple(found)
-
-
 def _counters(held: Mapping[str, float | None], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
     return tuple(
         Fact(name, "seen", "")
@@ -463,7 +358,7 @@ def _counters(held: Mapping[str, float | None], names: Iterable[str], peers: Pee
 
 
 def _numeric(code: ReasonCode, noun: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:
-    facts = _facts(verdict, peers, names)
+    facts = facts_of(verdict, peers, names)
     return Reason(code, f"{noun} {facts[0].own}, peers {facts[0].peers}", facts, noun=noun)
 
 

@@ -11,7 +11,8 @@ from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evaluation import Fleet, evaluate
 from fleetridge_server.engine.evidence import Factors, GpuHealth, JudgedReport, RoofReading
 from fleetridge_server.engine.explanation import Explanation, explanations, ranked_reasons
-from fleetridge_server.engine.reasons import peers_of, reasons
+from fleetridge_server.engine.peer_readings import peers_of
+from fleetridge_server.engine.reasons import reasons
 from fleetridge_server.engine.remedies import REMEDIES, Reason
 from support.judged import AS_OF, BETA, H2D, PI, at_node, series
 
