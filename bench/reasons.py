@@ -126,13 +126,56 @@ def _hot(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
     return replace(own, roofs={**own.roofs, PI: hot})
 
 
+def _hot_a_little(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    """A quarter of the loss is the clock's."""
+    read = own.roofs[PI]
+    hot = replace(read, temperature_c=90.0, sm_clock_mhz=(read.sm_clock_mhz or 0) * (1 - _LOSS / 4))
+    return replace(own, roofs={**own.roofs, PI: hot})
+
+
+def _without_clocks(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    return replace(own, roofs={roof: replace(read, sm_clock_mhz=None) for roof, read in own.roofs.items()})
+
+
+def _capped_unseen(own: JudgedReport, day: int, rng: random.Random) -> JudgedReport:
+    return _without_clocks(_with_pi(power_w=0.75)(own, day, rng), day, rng)
+
+
+def _clocked_down(own: JudgedReport) -> JudgedReport:
+    read = own.roofs[PI]
+    slower = replace(read, sm_clock_mhz=(read.sm_clock_mhz or 0) * (1 - _LOSS))
+    return replace(own, roofs={**own.roofs, PI: slower})
+
+
+def _bit_alone(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    """Heat that the driver shows and does not count."""
+    return _clocked_down(replace(own, health=replace(own.health, throttle_reasons=["hw_thermal_slowdown"])))
+
+
+def _clocks_set(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    return _clocked_down(replace(own, health=replace(own.health, application_sm_clock_mhz=1380.0)))
+
+
+def _clocks_known(own: JudgedReport, _day: int, _rng: random.Random) -> JudgedReport:
+    return replace(own, health=replace(own.health, application_sm_clock_mhz=1980.0))
+
+
+def _hot_and_old(own: JudgedReport, day: int, rng: random.Random) -> JudgedReport:
+    return _hot(_old_torch(own, day, rng), day, rng)
+
+
 KINDS: Sequence[Kind] = (
     Kind("power limit lower", "power_limit_lower", "power_cap"),
-    Kind("power draw lower", "power_draw_lower", "silent", _with_pi(power_w=0.75)),
+    Kind("power draw lower, no clocks", "power_draw_lower", "silent", _capped_unseen, everywhere=_without_clocks),
+    Kind("less power at full clock", "waits_for_work", "silent", _with_pi(power_w=0.75)),
+    Kind("hot, but that is little", "not_explained", "silent", _hot_a_little),
     Kind("thermal counter", "thermal", "thermal"),
+    Kind("thermal bit, not counted", "thermal", "silent", _bit_alone),
+    Kind("hot, and an older torch", "thermal", "silent", _hot_and_old),
     Kind("hotter, no counters", "thermal", "silent", _hot),
     Kind("power brake", "power_brake", "power_brake"),
     Kind("clock lower", "clock_lower", "low_clock"),
+    Kind("application clock", "clock_lower", "silent", _clocks_set, everywhere=_clocks_known),
     Kind("per GHz normal", "clocks_explain", "low_clock", is_first=False),
     Kind("per GHz low", "clocks_do_not_explain", "silent", is_first=False),
     Kind("memory clock lower", "memory_clock_lower", "slow_memory"),
@@ -148,6 +191,7 @@ KINDS: Sequence[Kind] = (
     Kind("single gpu", "alone", "silent", is_first=False),
     Kind("only one dtype", "only_one_dtype", "silent", is_first=False, everywhere=_float16_too),
     Kind("whole node", "whole_node", "silent", is_first=False, faulty=_GPUS_PER_NODE),
+    Kind("whole node waits", "whole_node", "silent", _with_pi(power_w=0.75), faulty=_GPUS_PER_NODE),
     Kind("whole rack", "whole_rack", "silent", is_first=False, faulty=_GPUS_PER_RACK, gpus=6 * _GPUS_PER_RACK),
     Kind("now and then", "intermittent", None, _now_and_then, is_first=False, reports=10),
     Kind("since some day", "drifted", None, _since_the_middle, is_first=False, reports=24),
@@ -160,8 +204,8 @@ def told(kind: Kind, rounds: int, seed: int) -> Counter[str]:
     rng = random.Random(seed)  # noqa: S311 # a simulation
     found: Counter[str] = Counter()
     for _ in range(rounds):
-        positions = _positions(kind, rng)
-        evaluation, said = _said(list(_reports(kind, positions, rng)), kind.reports)
+        positions = faulty_positions(kind, rng)
+        evaluation, said = _said(list(kind_reports(kind, positions, rng)), kind.reports)
         if kind.is_notice:
             found[_notice(evaluation)] += 1
             continue
@@ -169,7 +213,8 @@ def told(kind: Kind, rounds: int, seed: int) -> Counter[str]:
     return found
 
 
-def _positions(kind: Kind, rng: random.Random) -> list[int]:
+def faulty_positions(kind: Kind, rng: random.Random) -> list[int]:
+    """Which gpus of a fleet have the fault."""
     if kind.faulty is None:
         # Two of one node would not be alone in it.
         nodes = rng.sample(range(kind.gpus // _GPUS_PER_NODE), _FAULTY)
@@ -178,7 +223,8 @@ def _positions(kind: Kind, rng: random.Random) -> list[int]:
     return list(range(first, first + kind.faulty))
 
 
-def _reports(kind: Kind, positions: Sequence[int], rng: random.Random) -> Iterator[JudgedReport]:
+def kind_reports(kind: Kind, positions: Sequence[int], rng: random.Random) -> Iterator[JudgedReport]:
+    """Reports of a fleet some of whose gpus have the fault, a day apart from the first Monday of 2026 on."""
     faults = {} if kind.signs is None else {position: Fault(kind.signs, _LOSS) for position in positions}
     faulty = {gpu_id(position) for position in positions}
     for report in simulated_reports(FleetPlan(kind.gpus, _NOISE, faults, reports=kind.reports), _MONDAY, rng):

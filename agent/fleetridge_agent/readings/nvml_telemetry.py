@@ -125,6 +125,7 @@ def health_readings(gpu: NvmlGpu) -> dict[str, object]:
         "remapped_rows_correctable": count(_item(rows, 0)),
         "remapped_rows_uncorrectable": count(_item(rows, 1)),
         "remapped_rows_pending": switch(_item(rows, 2)),
+        "remapped_rows_failure": switch(_item(rows, 3)),
     }
 
 

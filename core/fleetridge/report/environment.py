@@ -99,7 +99,7 @@ class Evidence(WireModel):
         signals_seen: which signals of foreign use could be read at all, such as `processes` or `utilization`.
         contended: whether somebody else used the gpu meanwhile; None where nobody could tell.
         unstable: whether the canary at the end disagreed with the measurement before it.
-        remapped_rows_pending: whether memory repairs wait for a reset.
+        remapped_rows_pending: whether memory repairs wait for a reset; remapped_rows_failure: whether one failed.
     """
 
     phases: Annotated[tuple[PhaseEvidence, ...], AtMost(_MAX_PHASES)] = ()
@@ -112,3 +112,4 @@ class Evidence(WireModel):
     remapped_rows_correctable: SmallCountReading = None
     remapped_rows_uncorrectable: SmallCountReading = None
     remapped_rows_pending: SwitchReading = None
+    remapped_rows_failure: SwitchReading = None

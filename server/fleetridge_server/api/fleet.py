@@ -81,6 +81,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
     never_reported = len({(own.cluster, own.node) for own in absences if own.never_reported})
     slow_nodes = fleet_answers.slow_places([place for body in bodies for place in body.slow_nodes], cluster)
     slow_racks = fleet_answers.slow_places([place for body in bodies for place in body.slow_racks], cluster)
+    needed = fleet_answers.action_needed([own for body in bodies for own in body.health], cluster)
     return FleetAnswer(
         as_of=span.as_of,
         sentence=fleet_answers.sentence(
@@ -90,6 +91,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
             never_reported,
             fleet_answers.together(nodes, slow_nodes, slow_racks),
             differing=sum(map(len, differing.values())),
+            needed=needed,
         ),
         gpus=gpus,
         verdicts=verdicts,
@@ -103,6 +105,7 @@ def read_fleet(database: Database, query: FleetQuery) -> FleetAnswer:
         slow_racks=slow_racks,
         changes=changes,
         stragglers=fleet_answers.costliest_jobs([cost for body in bodies for cost in body.stragglers], cluster),
+        action_needed=needed,
     )
 
 

@@ -54,6 +54,7 @@ from fleetridge_server.responses.gpu import (
 )
 from fleetridge_server.responses.verdict import evaluated_by, newest_reports, roofs_of, state_as_verdict
 from fleetridge_server.text import gpu as gpu_text
+from fleetridge_server.verdicts.evaluation_shapes import cohort_of
 from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, summaries_of, verdicts_of
 
@@ -168,6 +169,8 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
             device_answers.report_summary(named)
             for named in reports_of_gpu(session, gpu.id, as_of=span.as_of, limit=query.limit)
         ]
+    # A link that is held against peers stands in the verdict.
+    links = frozenset(cohort_of(link).roof for link in (() if said is None else said.verdict.links))
     answer = shape_of(
         GpuAnswer,
         gpu,
@@ -183,7 +186,9 @@ def read_gpu(database: Database, gpu_id: str, query: GpuQuery) -> GpuRead:
         latest=reports[0] if reports else None,
         not_judged_yet=None if unjudged is None else device_answers.report_summary(unjudged),
         **device_answers.gpu_figures(own, None if said is None else said.verdict, span.as_of),
-        other_roofs=tuple(device_answers.shown_roof(value, span.as_of) for value in own.others),
+        other_roofs=tuple(
+            device_answers.shown_roof(value, span.as_of) for value in own.others if value.cohort.roof not in links
+        ),
         reports=tuple(reports),
     )
     return GpuRead(answer, own)

@@ -26,7 +26,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeList, node_answer
-from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.responses.node_list import absences_by_node, folded, health_by_node, is_host, node_row
 from fleetridge_server.text import node as node_text
 from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
 from fleetridge_server.verdicts.stored import current_evaluations
@@ -98,8 +98,10 @@ def get_nodes(request: Request, database: OpenDatabase, query: Annotated[NodesQu
             lambda name: Position(of_list=this_list, as_of=as_of, cluster=name.cluster, name=name.name),
         )
         nodes = read_nodes(session, shown)
-        absences = absences_by_node(_absences(session, simulated=query.cluster == SIMULATED))
-    rows = tuple(node_row(node, absences.get(node.name, ())) for node in nodes)
+        evaluations = current_evaluations(session, simulated=query.cluster == SIMULATED)
+    absences = absences_by_node(absence for ref in evaluations for absence in ref.body.absences)
+    health = health_by_node(own for ref in evaluations for own in ref.body.health)
+    rows = tuple(node_row(node, absences.get(node.name, ()), health.get(node.name, ())) for node in nodes)
     return answered(request, NodeList(as_of=as_of, nodes=rows, next=following), node_text.node_list)
 
 

@@ -179,7 +179,8 @@ class Alert(Base):
     Something that an evaluation found wrong, until one finds it well again.
 
     Attributes:
-        kind: `gpu`, `node` (slow as a whole), `rack`, `cohort` (slower as a whole), `missing` (gpus of a node, or it).
+        kind: `gpu`, `node` (slow as a whole), `rack`, `cohort` (slower as a whole), `missing` (gpus of a node, or it),
+            `health` (a gpu whose memory has to be repaired).
         subject: what it is about, within its kind and device; see `verdicts.alerts`.
         open_key: kind, device and subject while it is open, so that there is one only; null once it is resolved.
         cluster, node, rack, gpu: where it is, as far as it is in one place.

@@ -25,6 +25,7 @@ from fleetridge_server.engine.gpu_state import (
     is_retired,
     retirement,
 )
+from fleetridge_server.engine.health import HealthFault, health_faults
 from fleetridge_server.engine.nodes import (
     Absence,
     ExpectedNode,
@@ -91,7 +92,8 @@ class Evaluation:
     What is said of one device at one time; verdicts of each gpu, judged roofs before links.
 
     Retired gpus are in no cohort and have no state; `nodes` and `racks` are slow as a whole. So are `excused_nodes`, of
-    which marks excuse most gpus; their gpus are accused with them all the same.
+    which marks excuse most gpus; their gpus are accused with them all the same; `health`
+    has the gpus that need somebody's action whatever their rates are.
     """
 
     as_of: datetime
@@ -105,6 +107,7 @@ class Evaluation:
     absences: tuple[Absence, ...]
     departures: Mapping[str, Departure]
     excused_nodes: tuple[PlaceVerdict, ...] = ()
+    health: Mapping[str, tuple[HealthFault, ...]] = field(default_factory=dict)
 
 
 def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
@@ -159,6 +162,7 @@ def evaluate(fleet: Fleet, as_of: datetime) -> Evaluation:
         absences=tuple(gone),
         departures=departed,
         excused_nodes=tuple(excused),
+        health=health_faults(alive, by_id),
     )
 
 

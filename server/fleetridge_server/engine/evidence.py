@@ -80,6 +80,10 @@ class GpuHealth:
         pcie_generation_max, pcie_width_max: the most that device and slot can do.
         power_limit_default_w: that the board was sold with.
         unstable: the check at the end of the sweep disagreed with what was measured, by the agent's own word.
+        remapped_rows_failure: whether a memory repair failed.
+        application_sm_clock_mhz: to which somebody set the clock.
+        throttle_reasons: bits that the driver showed in any phase without counting how long.
+        implausible: what lies above what the silicon can do, in words with value and limit.
     """
 
     remapped_rows_pending: bool | None = None
@@ -91,6 +95,10 @@ class GpuHealth:
     pcie_width_max: int | None = None
     power_limit_default_w: float | None = None
     unstable: bool | None = None
+    remapped_rows_failure: bool | None = None
+    application_sm_clock_mhz: float | None = None
+    throttle_reasons: Sequence[str] | None = None
+    implausible: Sequence[str] | None = None
 
 
 _NOTHING_READ = GpuHealth()

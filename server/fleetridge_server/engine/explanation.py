@@ -20,7 +20,8 @@ from fleetridge_server.engine.evidence import Factors, NodeName
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.gpu_state import ACCUSING
 from fleetridge_server.engine.groups import Level, level_name
-from fleetridge_server.engine.reasons import Peers, own_reasons, peers_of, reasons
+from fleetridge_server.engine.peer_readings import Peers, peers_of
+from fleetridge_server.engine.reasons import own_reasons, reasons
 from fleetridge_server.engine.remedies import (
     OF_PLACE,
     RANK,
@@ -29,6 +30,7 @@ from fleetridge_server.engine.remedies import (
     ReasonCode,
     SharedCause,
     SharedLoss,
+    may_be_shared,
     shared_cause,
 )
 from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
@@ -194,7 +196,10 @@ def ranked_reasons(explained: Sequence[Explanation]) -> list[RankedReason]:
             else:
                 verdicts[reason.code].append(explanation.verdict)
     of_place = {reason.code for explanation in explained[:1] for reason in explanation.reasons} & OF_PLACE
-    order = sorted(first, key=lambda code: (first[code].is_information, code not in of_place, RANK[code]))
+    order = sorted(
+        first,
+        key=lambda code: (first[code].is_information, code not in of_place, -first[code].strength, RANK[code]),
+    )
     return [RankedReason(first[code], tuple(verdicts[code])) for code in order]
 
 
@@ -318,7 +323,7 @@ class _Surroundings:
             for verdict in self._evaluation.verdicts[gpu_id]
             if verdict.cohort == cohort
             for reason in own_reasons(verdict, self._peers_of(_group_key(verdict)))
-            if reason.is_cause
+            if may_be_shared(reason)
         ]
 
 

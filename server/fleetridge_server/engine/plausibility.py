@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from fleetridge.peaks import published_beta, published_pi
 from fleetridge.report import RoofKey
@@ -165,9 +166,16 @@ class Silicon:
         return _TWO_TRANSFERS.fullmatch(self.architecture.partition(":")[0]) is not None
 
 
-def highest_plausible(roof: RoofKey, silicon: Silicon, published: float | None) -> float | None:
+class Bound(NamedTuple):
+    """Highest value of a roof that can be right, in its unit, and by what."""
+
+    value: float
+    reason: str
+
+
+def highest_plausible(roof: RoofKey, silicon: Silicon, published: float | None) -> Bound | None:
     """
-    Highest value of a roof that can be right, in its unit; None where nothing is known.
+    Highest value of a roof that can be right; None where nothing is known.
 
     1.05 × what the silicon can do by its clocks, or 1.25 × the published peak where that is not known. A report's value
     above it is implausible.
@@ -181,14 +189,17 @@ def highest_plausible(roof: RoofKey, silicon: Silicon, published: float | None) 
         return None
     possible = silicon.pi_tflops(roof.dtype) if roof.kind == "compute" else silicon.beta_gbps
     if possible is not None:
-        return READING_SLACK * possible
-    return None if published is None else ABOVE_PUBLISHED * published
+        parts = "multiprocessors × highest clock" if roof.kind == "compute" else "memory clock × bus width"
+        return Bound(READING_SLACK * possible, f"what {parts} can do")
+    return (
+        None if published is None else Bound(ABOVE_PUBLISHED * published, f"{ABOVE_PUBLISHED:g} × the published peak")
+    )
 
 
 def is_implausible(value: float, roof: RoofKey, silicon: Silicon, published: float | None) -> bool:
     """Whether a value is above what can be right; never where nothing is known."""
     highest = highest_plausible(roof, silicon, published)
-    return highest is not None and value > highest
+    return highest is not None and value > highest.value
 
 
 def far_from_peers(values: Mapping[str, float]) -> set[str]:

@@ -1,19 +1,23 @@
 """
 Reasons why a gpu is slow: its readings beside those of its peers, what explains most first.
 
-Each reason names the readings that it rests on. A reading that peers share explains nothing: a software power cap on
-every gpu is how they work.
+A rate is a clock times a rate per GHz. So a lower clock takes the part by which it is lower, whatever holds it down
+(limit, brake, heat), a lower memory clock that of reads, and the rate per GHz what is left; of a setting or a library
+nobody knows the part. Power is what clock and work make of it: lower at a lower clock it is a cap, at a full clock the
+gpu waits. Each reason names the readings that it rests on. A reading that peers share explains nothing: a software
+power cap on every gpu is how they work.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fleetridge.quantities import percent
 from fleetridge_server.engine.evidence import Factors
 from fleetridge_server.engine.groups import level_name
+from fleetridge_server.engine.peer_readings import NUMBERS, Peers, difference, facts_of, is_known, part_below
 from fleetridge_server.engine.remedies import (
     RANK,
+    REMEDIES,
     SLOWS,
     Circumstances,
     Reason,
@@ -21,97 +25,30 @@ from fleetridge_server.engine.remedies import (
     RoofClass,
     SharedCause,
     SharedLoss,
+    explained_words,
+    may_be_shared,
+    waiting_words,
 )
 from fleetridge_server.engine.rule import (
     CLOCK_LOWER,
     EXPLAINED_PART,
     EXPLAINING_READINGS,
     FALLING_PART,
-    FEWEST_PEERS,
     HOTTER_C,
     MEMORY_CLOCK_LOWER,
     POWER_LIMIT_LOWER,
     POWER_LOWER,
     THROTTLE_MS,
 )
-from fleetridge_server.engine.statistics import median
-from fleetridge_server.engine.values import Member, Run, is_link
+from fleetridge_server.engine.values import is_link
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, number_fact, reading_words, setting_words
-
-_MHZ_PER_GHZ = 1000
-
-Reader = Callable[[Run], float | None]
-
-
-def _per_ghz(run: Run) -> float | None:
-    clock_mhz = run.reading.sm_clock_mhz
-    return run.reading.value / clock_mhz * _MHZ_PER_GHZ if clock_mhz else None
-
-
-NUMBERS: Mapping[str, Reader] = {
-    "power_limit_w": lambda run: run.report.factors.power_limit_w,
-    "power_w": lambda run: run.reading.power_w,
-    "sm_clock_mhz": lambda run: run.reading.sm_clock_mhz,
-    "memory_clock_mhz": lambda run: run.reading.memory_clock_mhz,
-    "temperature_c": lambda run: run.reading.temperature_c,
-    "trend": lambda run: run.reading.trend,
-    "per_ghz": _per_ghz,
-    "pcie_generation": lambda run: run.report.health.pcie_generation,
-    "pcie_width": lambda run: run.report.health.pcie_width,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """
-    Medians and majorities over the newest runs of a group.
-
-    Attributes:
-        numbers: median of every reading that at least four gpus have.
-        factors: most common level of every factor that more than half of the gpus share.
-        throttle_ms: median of each throttle counter over the gpus that have counters.
-    """
-
-    numbers: Mapping[str, float]
-    factors: Mapping[str, str]
-    throttle_ms: Mapping[str, float]
-
-
-def peers_of(members: Sequence[Member]) -> Peers:
-    """Readings of a group's members."""
-    runs = [member.newest for member in members]
-    numbers: dict[str, float] = {}
-    for name, read in NUMBERS.items():
-        values = [value for run in runs if (value := read(run)) is not None]
-        if len(values) >= FEWEST_PEERS:
-            numbers[name] = median(values)
-    return Peers(numbers, _majorities(runs), _throttle_medians(runs))
-
-
-def _majorities(runs: Sequence[Run]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    # A fleet has few settings, each of them many times.
-    settings = Counter(run.report.factors for run in runs)
-    for position, factor in enumerate(Factors._fields):
-        counts: Counter[str] = Counter()
-        for setting, count in settings.items():
-            counts[level_name(setting[position])] += count
-        name, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-        if 2 * count > len(runs):
-            found[factor] = name
-    return found
-
-
-def _throttle_medians(runs: Iterable[Run]) -> dict[str, float]:
-    counters = [run.reading.throttle_ms for run in runs if run.reading.throttle_ms is not None]
-    names = sorted({name for counter in counters for name in counter})
-    return {name: median(counter.get(name, 0.0) for counter in counters) for name in names}
-
 
 _THERMAL = ("thermal", "sw_thermal_slowdown", "hw_thermal_slowdown")
 _BRAKES = ("hw_power_brake_slowdown", "hw_slowdown", "board_limit", "reliability")
 
+_OF_A_CLOCK = ("sm_clock_mhz", "application_sm_clock_mhz", "power_w")
+_OF_A_LINK = ("pcie_generation", "pcie_width")
 _SOFTWARE = ("driver", "torch", "cublas", "vbios")
 
 
@@ -128,13 +65,29 @@ def reasons(verdict: Verdict, peers: Peers, around: Circumstances = _NO_CIRCUMST
     shared = [own.cause for own in (around.slow_rack, around.slow_node) if own is not None]
     found = [_as_shared(reason, shared) for reason in own_reasons(verdict, peers)]
     found += _where_and_when(verdict, around)
-    if (verdict.is_accused or _has_drifted(around)) and not any(reason.is_cause for reason in found):
-        found.append(Reason("not_explained", f"not explained by the evidence: {_what_is_lacking(verdict, peers)}"))
+    is_told = any(may_be_shared(reason) for reason in found if not reason.is_information)
+    if (verdict.is_accused or _has_drifted(around)) and not is_told:
+        lacks = f"not explained by the evidence: {_what_is_lacking(verdict, peers, found)}"
+        step = REMEDIES["pcie_slower"].next_step if is_link(verdict.cohort.roof) else None
+        found.append(Reason("not_explained", lacks, step=step))
     return sorted(found, key=_order)
 
 
-def _what_is_lacking(verdict: Verdict, peers: Peers) -> str:
-    """Why no cause is named: nothing differs, or there are no readings to compare."""
+def _what_is_lacking(verdict: Verdict, peers: Peers, found: Iterable[Reason]) -> str:
+    """Why no cause is named: nothing differs, or by too little, or there are no readings to compare."""
+    too_little = [reason for reason in found if reason.explains is not None and REMEDIES[reason.code].is_cause]
+    if too_little:
+        most = max(too_little, key=lambda reason: reason.explains or 0.0)
+        words = explained_words(most.explains, most.loss).removeprefix(", explains ")
+        return f"the most that a reading explains is {words}"
+    if is_link(verdict.cohort.roof):
+        known = [name for name in _OF_A_LINK if is_known(verdict, peers, name)]
+        words = " and ".join(map(reading_words, known))
+        return (
+            f"its {words} {'are' if known[1:] else 'is'} as its peers'"
+            if known
+            else "its lanes and those of its peers are not both known"
+        )
     evidence = [name for name in EXPLAINING_READINGS if name in peers.numbers]
     if not any(NUMBERS[name](verdict.member.newest) is not None for name in evidence):
         return "its newest report and its peers' have no clock, power or temperature in common to tell it by"
@@ -156,8 +109,8 @@ def own_reasons(verdict: Verdict, peers: Peers) -> list[Reason]:
     return [_beside(subject, reason) for rule in rules for reason in rule(verdict, peers)]
 
 
-def _order(reason: Reason) -> tuple[bool, bool, int]:
-    return reason.is_information, reason.place is None, RANK[reason.code]
+def _order(reason: Reason) -> tuple[bool, bool, int, int]:
+    return reason.is_information, reason.place is None, -reason.strength, RANK[reason.code]
 
 
 def _as_shared(reason: Reason, shared: Iterable[SharedCause | None]) -> Reason:
@@ -173,78 +126,163 @@ def _subject(verdict: Verdict) -> RoofClass:
 def _beside(subject: RoofClass, reason: Reason) -> Reason:
     """The reason, as information where it cannot slow what was measured."""
     slowed = SLOWS.get(reason.code)
-    return reason if slowed is None or subject in slowed else replace(reason, is_information=True)
+    if slowed is None or subject in slowed:
+        return reason
+    return replace(reason, is_information=True, explains=None, loss=None)
+
+
+def _explaining(reason: Reason, verdict: Verdict, part: float | None) -> Reason:
+    """
+    The reason with how much of the loss it explains; as information where that leaves most of it unexplained.
+
+    Args:
+        reason: a cause.
+        verdict: whose loss it is about; one that accuses nobody has none to explain.
+        part: of the peers' rate that the cause takes; None where nobody knows.
+    """
+    if not verdict.is_accused or verdict.loss <= 0:
+        return reason
+    if part is None:
+        return replace(reason, loss=verdict.loss)
+    explains = min(1.0, max(0.0, part / verdict.loss))
+    return replace(reason, explains=explains, loss=verdict.loss, is_information=explains < EXPLAINED_PART)
+
+
+def _clock_part(verdict: Verdict, peers: Peers) -> float | None:
+    """Part by which the clock is lower, 0 where it is no lower than readings scatter; None where nobody knows."""
+    if not is_known(verdict, peers, "sm_clock_mhz"):
+        return None
+    part = part_below(verdict, peers, "sm_clock_mhz")
+    return part if part >= CLOCK_LOWER else 0.0
 
 
 def _settings(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    if _part_below(verdict, peers, "power_limit_w") >= POWER_LIMIT_LOWER:
-        yield _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
+    if part_below(verdict, peers, "power_limit_w") >= POWER_LIMIT_LOWER:
+        limit = _numeric("power_limit_lower", "power limit", verdict, peers, ("power_limit_w", "power_w"))
+        yield _explaining(limit, verdict, _clock_part(verdict, peers))
     own = level_name(verdict.member.newest.report.factors.ecc_enabled)
     usual = peers.factors.get("ecc_enabled")
     if usual is not None and {own, usual} == {"on", "off"}:
-        yield Reason("ecc_differs", f"ECC {own}, peers {usual}", (Fact("ecc_enabled", own, usual),))
+        ecc = Reason("ecc_differs", f"ECC {own}, peers {usual}", (Fact("ecc_enabled", own, usual),))
+        yield _explaining(ecc, verdict, None)
 
 
 def _throttling(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    own_ms = verdict.member.newest.reading.throttle_ms or {}
-    held = {name: grown for name, grown in own_ms.items() if grown - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
+    held = _held_back(verdict, peers)
     brakes = [name for name in _BRAKES if name in held]
     thermal = [name for name in _THERMAL if name in held]
-    is_slower = _part_below(verdict, peers, "sm_clock_mhz") >= CLOCK_LOWER
-    hotter_c = -_difference(verdict, peers, "temperature_c")
+    # A brake that bites now and then leaves the middle of the clock's readings where it is.
+    part = _clock_part(verdict, peers) or None
+    hotter_c = -difference(verdict, peers, "temperature_c")
     if brakes:
-        yield Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
-    if thermal or (is_slower and hotter_c >= HOTTER_C):
-        facts = (*_facts(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
+        brake = Reason("power_brake", f"held back by {_names(brakes)}", _counters(held, brakes, peers))
+        yield _explaining(brake, verdict, part)
+    if thermal or (part is not None and hotter_c >= HOTTER_C):
+        facts = (*facts_of(verdict, peers, ("temperature_c", "sm_clock_mhz")), *_counters(held, thermal, peers))
         words = f"held back by {_names(thermal)}" if thermal else "hotter than peers, with a lower clock"
-        yield Reason("thermal", words, facts)
+        yield _explaining(Reason("thermal", words, facts), verdict, part)
+
+
+def _held_back(verdict: Verdict, peers: Peers) -> dict[str, float | None]:
+    """Throttle counters that grew by more than the peers' did; None for what the driver showed without counting it."""
+    newest = verdict.member.newest
+    seen = dict.fromkeys(sorted({*(newest.report.health.throttle_reasons or ())} - peers.throttle_bits))
+    own_ms = newest.reading.throttle_ms or {}
+    grown = {name: ms for name, ms in own_ms.items() if ms - peers.throttle_ms.get(name, 0.0) > THROTTLE_MS}
+    return {**seen, **grown}
 
 
 def _clocks(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    clock_part = _part_below(verdict, peers, "sm_clock_mhz")
-    if clock_part >= CLOCK_LOWER:
-        clock = _numeric("clock_lower", "SM clock", verdict, peers, ("sm_clock_mhz", "power_w"))
-        yield replace(clock, is_information=clock_part < EXPLAINED_PART * verdict.loss)
-    power_part = _part_below(verdict, peers, "power_w")
+    part = _clock_part(verdict, peers)
+    if part:
+        clock = _numeric("clock_lower", "SM clock", verdict, peers, _OF_A_CLOCK)
+        yield _explaining(clock, verdict, part)
+    power_part = part_below(verdict, peers, "power_w")
     if power_part >= POWER_LOWER:
-        power = _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
-        # A gpu that does less draws less, though not in proportion: that follows from the loss and explains nothing.
-        yield replace(power, is_information=power_part < verdict.loss)
-    per_ghz = _part_below(verdict, peers, "per_ghz")
-    if verdict.cohort.roof.kind != "compute" or "per_ghz" not in peers.numbers or not verdict.is_accused:
+        yield from _power_draw(verdict, peers, power_part, part)
+    if verdict.is_accused and verdict.cohort.roof.kind == "compute":
+        yield from _per_clock(verdict, peers, part)
+
+
+def _power_draw(verdict: Verdict, peers: Peers, power_part: float, clock_part: float | None) -> Iterator[Reason]:
+    """
+    What a lower power draw means: a cap lowers the clock, and a gpu at full clock that draws less has less to do.
+
+    Where nobody knows the clock, a gpu that does less draws less, though not in proportion: only what goes beyond the
+    loss may be a cap.
+    """
+    power = _numeric("power_draw_lower", "power draw", verdict, peers, ("power_w", "sm_clock_mhz"))
+    is_stream = verdict.cohort.roof.kind == "memory"
+    if clock_part:
+        yield _explaining(power, verdict, clock_part)
+    elif clock_part is None or (is_stream and not is_known(verdict, peers, "memory_clock_mhz")):
+        yield replace(_explaining(power, verdict, None), is_information=power_part < verdict.loss)
+    elif not (_is_at_its_limit(verdict) or part_below(verdict, peers, "memory_clock_mhz") >= MEMORY_CLOCK_LOWER):
+        yield Reason("waits_for_work", waiting_words(power.facts, "draws", "its", "it waits"), power.facts)
+
+
+def _is_at_its_limit(verdict: Verdict) -> bool:
+    newest = verdict.member.newest
+    limit_w, drawn_w = newest.report.factors.power_limit_w, newest.reading.power_w
+    return limit_w is not None and drawn_w is not None and drawn_w > (1 - POWER_LOWER) * limit_w
+
+
+def _per_clock(verdict: Verdict, peers: Peers, clock_part: float | None) -> Iterator[Reason]:
+    """What the rate per GHz tells: whether the clock explains the loss, or how much it leaves."""
+    facts = facts_of(verdict, peers, ("per_ghz", "sm_clock_mhz"))
+    if clock_part is None or not facts or verdict.loss <= 0:
         return
-    facts = _facts(verdict, peers, ("per_ghz", "sm_clock_mhz"))
-    if per_ghz <= verdict.limits.gate / 2:
-        if clock_part >= CLOCK_LOWER:
+    below = part_below(verdict, peers, "per_ghz")
+    if below <= verdict.limits.gate / 2:
+        if clock_part and clock_part >= EXPLAINED_PART * verdict.loss:
             yield Reason("clocks_explain", "its rate per GHz is that of its peers: the clock explains the loss", facts)
-    elif facts:
-        text = f"its rate per GHz is {percent(per_ghz)} below its peers': clocks do not explain the loss"
-        yield Reason("clocks_do_not_explain", text, facts)
+        return
+    # The median of a clock that a brake holds down now and then does not show it.
+    if clock_part == 0 and _held_back(verdict, peers).keys() & {*_BRAKES, *_THERMAL}:
+        return
+    left = max(0.0, 1 - clock_part / verdict.loss)
+    what = f"its rate per GHz is {percent(below)} below its peers'"
+    if not clock_part:
+        text = f"{what}: clocks do not explain the loss"
+    else:
+        text = f"{what}: clocks leave {percent(left * verdict.loss).removesuffix(' %')} of {percent(verdict.loss)}"
+    yield Reason("clocks_do_not_explain", text, facts, explains=left)
 
 
 def _memory(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    part = _part_below(verdict, peers, "memory_clock_mhz")
+    part = part_below(verdict, peers, "memory_clock_mhz")
     if part >= MEMORY_CLOCK_LOWER:
         clock = _numeric("memory_clock_lower", "memory clock", verdict, peers, ("memory_clock_mhz",))
-        yield replace(clock, is_information=part < EXPLAINED_PART * verdict.loss)
+        yield _explaining(clock, verdict, part)
     if verdict.member.newest.report.health.remapped_rows_pending:
         fact = Fact("remapped_rows_pending", "yes", "")
-        yield Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
+        repair = Reason("remapped_rows_pending", "a memory repair waits for a reset", (fact,))
+        yield _explaining(repair, verdict, None)
 
 
 def _link(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
-    slower = [name for name in ("pcie_generation", "pcie_width") if _part_below(verdict, peers, name) > 0]
+    slower = [name for name in _OF_A_LINK if part_below(verdict, peers, name) > 0]
     if slower:
-        facts = _facts(verdict, peers, slower)
+        facts = facts_of(verdict, peers, slower)
         words = " and ".join(f"{reading_words(fact.reading)} {fact.own} (peers {fact.peers})" for fact in facts)
-        yield Reason("pcie_slower", f"link under load: {words}", facts)
+        link = Reason("pcie_slower", f"link under load: {words}", facts)
+        yield _explaining(link, verdict, _link_part(verdict, peers))
+
+
+def _link_part(verdict: Verdict, peers: Peers) -> float:
+    """Part of the peers' rate that lanes and generation take: each generation doubles the rate of a lane, or nearly."""
+    generations = difference(verdict, peers, "pcie_generation")
+    lanes = part_below(verdict, peers, "pcie_width")
+    return 1 - (1 - lanes) / 2**generations
 
 
 def _within_run(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
     trend = verdict.member.newest.reading.trend
     if trend is not None and trend - peers.numbers.get("trend", 0.0) <= -FALLING_PART:
         text = f"its rate falls by {percent(-trend)} within the run"
-        yield Reason("falling_within_run", text, (number_fact("trend", trend, peers.numbers.get("trend")),))
+        falling = Reason("falling_within_run", text, (number_fact("trend", trend, peers.numbers.get("trend")),))
+        # Of a steady fall the middle of the run has lost half.
+        yield _explaining(falling, verdict, (peers.numbers.get("trend", 0.0) - trend) / 2)
 
 
 def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
@@ -259,7 +297,7 @@ def _software(verdict: Verdict, peers: Peers) -> Iterator[Reason]:
             facts.append(Fact(factor, own, usual))
     if facts:
         words = ", ".join(f"{reading_words(fact.reading)} {fact.own} (most peers {fact.peers})" for fact in facts)
-        yield Reason("software_differs", words, tuple(facts))
+        yield _explaining(Reason("software_differs", words, tuple(facts)), verdict, None)
 
 
 def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]:
@@ -279,7 +317,9 @@ def _where_and_when(verdict: Verdict, around: Circumstances) -> Iterator[Reason]
     if around.slow_node is not None:
         yield _of_place("whole_node", "node", around.slow_node)
     elif around.neighbours and not any(other.is_accused for other in around.neighbours):
-        yield Reason("alone", f"the other {len(around.neighbours)} gpus of its node are not slow")
+        others = len(around.neighbours)
+        words = "the other gpu of its node is" if others == 1 else f"the other {others} gpus of its node are"
+        yield Reason("alone", f"{words} not slow")
     if around.other_dtypes and not any(other.is_accused for other in around.other_dtypes):
         words = ", ".join(sorted({other.cohort.roof.dtype for other in around.other_dtypes}))
         yield Reason("only_one_dtype", f"slow in {verdict.cohort.roof.dtype} only, not in {words}")
@@ -309,33 +349,17 @@ def _has_drifted(around: Circumstances) -> bool:
     return around.drift is not None and around.drift.status == "drifted"
 
 
-def _difference(verdict: Verdict, peers: Peers, name: str) -> float:
-    """Peers' reading less the gpu's own; 0 where either is missing."""
-    own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
-    return 0.0 if own is None or usual is None else usual - own
-
-
-def _part_below(verdict: Verdict, peers: Peers, name: str) -> float:
-    """Part by which a gpu's reading lies below its peers'; 0 where either is missing."""
-    usual = peers.numbers.get(name)
-    return _difference(verdict, peers, name) / usual if usual else 0.0
-
-
-def _facts(verdict: Verdict, peers: Peers, names: Iterable[str]) -> tuple[Fact, ...]:
-    found: list[Fact] = []
-    for name in names:
-        own, usual = NUMBERS[name](verdict.member.newest), peers.numbers.get(name)
-        if own is not None and usual is not None:
-            found.append(number_fact(name, own, usual))
-    return tuple(found)
-
-
-def _counters(held: dict[str, float], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
-    return tuple(number_fact(name, held[name], peers.throttle_ms.get(name, 0.0), "ms") for name in names)
+def _counters(held: Mapping[str, float | None], names: Iterable[str], peers: Peers) -> tuple[Fact, ...]:
+    return tuple(
+        Fact(name, "seen", "")
+        if (grown := held[name]) is None
+        else number_fact(name, grown, peers.throttle_ms.get(name, 0.0), "ms")
+        for name in names
+    )
 
 
 def _numeric(code: ReasonCode, noun: str, verdict: Verdict, peers: Peers, names: Sequence[str]) -> Reason:
-    facts = _facts(verdict, peers, names)
+    facts = facts_of(verdict, peers, names)
     return Reason(code, f"{noun} {facts[0].own}, peers {facts[0].peers}", facts, noun=noun)
 
 

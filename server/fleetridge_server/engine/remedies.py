@@ -1,13 +1,14 @@
 """Reasons by code, what to do about each, and causes that several gpus share."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fleetridge.quantities import percent
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
-from fleetridge_server.engine.rule import SHARED_CAUSE_PART
+from fleetridge_server.engine.rule import EXPLAINED_STEP, SHARED_CAUSE_PART
 from fleetridge_server.engine.slow_places import PlaceVerdict, RackName, SlowSetting
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
@@ -31,6 +32,7 @@ ReasonCode = Literal[
     "shared_setting",
     "whole_rack",
     "whole_node",
+    "waits_for_work",
     "drifted",
     "intermittent",
     "only_one_dtype",
@@ -85,6 +87,9 @@ REMEDIES: Mapping[ReasonCode, Remedy] = {
     "shared_setting": Remedy(False, "undo the setting on all gpus that share it, or mark it as accepted"),
     "whole_rack": Remedy(False, "look at the rack's cooling and power before any single gpu"),
     "whole_node": Remedy(False, "look at the node (power, cooling, firmware settings, driver) before any single gpu"),
+    "waits_for_work": Remedy(
+        False, "look at what feeds it: load, swap and jobs of the host, the job that ran beside it, the PCIe link"
+    ),
     "drifted": Remedy(False, "look for what changed on the node at the onset"),
     "intermittent": Remedy(False, "measure it more often, with its clocks and throttle counters, until it shows again"),
     "only_one_dtype": Remedy(False, "compare libraries and kernels for this dtype with a neighbour before the card"),
@@ -113,6 +118,7 @@ SHARED_STEPS: Mapping[ReasonCode, str] = {
     "power_draw_lower": "look for a cap on the whole {place} outside the driver (BMC, power budget) and at its cables",
     "falling_within_run": "watch the {place}'s temperature and power over a longer run: something limits it once warm",
     "software_differs": "bring the {place} to the version that most peers run and measure again",
+    "waits_for_work": "look at what feeds the {place}'s gpus: load, swap and jobs of its hosts, and their PCIe links",
 }
 
 RANK: Mapping[ReasonCode, int] = {code: rank for rank, code in enumerate(REMEDIES)}
@@ -134,6 +140,7 @@ SLOWS: Mapping[ReasonCode, frozenset[RoofClass]] = {
     "ecc_differs": _OWN_MEMORY,
     "clock_lower": _OWN_RATES,
     "power_draw_lower": _OWN_RATES,
+    "waits_for_work": _OWN_RATES,
     "pcie_slower": _LINKS,
 }
 
@@ -145,9 +152,10 @@ class SharedCause:
 
     Attributes:
         gpus: that show it; of: gpus of the place.
-        text: "8 of 8 gpus held back by SW thermal slowdown".
+        text: "8 of 8 gpus held back by SW thermal slowdown", and how much of the loss that explains.
         facts: medians over the gpus that show it, beside the peers' medians.
         next_step: for the place.
+        explains: part of the loss, the median over the gpus that show it; None where nobody knows.
     """
 
     code: ReasonCode
@@ -156,6 +164,7 @@ class SharedCause:
     text: str
     facts: tuple[Fact, ...]
     next_step: str
+    explains: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +173,15 @@ class Reason:
     One reason.
 
     Attributes:
-        text: a sentence.
+        text: a sentence, without how much of the loss it explains; `said` has that too.
         next_step: for an operator.
         facts: readings that it rests on.
         is_information: worth knowing, but it cannot slow this roof, or not by so much.
         noun: of the first fact, where the sentence is made of that.
         place: that shares the loss, where the reason says so; shared: what its gpus have in common.
         step: what an operator does next, where it is not what the kind of reason says.
+        explains: part of the loss, from 0 to 1; None where nobody knows, and for what is no cause.
+        loss: of which it explains a part; None where it is about no loss.
     """
 
     code: ReasonCode
@@ -181,6 +192,18 @@ class Reason:
     place: NodeName | RackName | None = None
     shared: SharedCause | None = None
     step: str | None = None
+    explains: float | None = None
+    loss: float | None = None
+
+    @property
+    def said(self) -> str:
+        """The sentence, with how much of the loss it explains."""
+        return f"{self.text}{explained_words(self.explains, self.loss)}"
+
+    @property
+    def strength(self) -> int:
+        """By which causes are ranked: how much of the loss one explains, in steps; 0 where nobody knows."""
+        return round((self.explains or 0.0) / EXPLAINED_STEP) if self.is_cause else 0
 
     @property
     def is_cause(self) -> bool:
@@ -222,8 +245,23 @@ class Circumstances:
     drift: Drift | None = None
 
 
+def explained_words(explains: float | None, loss: float | None) -> str:
+    """How much of a loss a cause explains: ", explains 4.0 of 17.0 %"; nothing where it is about no loss."""
+    if loss is None:
+        return ""
+    if explains is None:
+        return f", explains an unknown part of {percent(loss)}"
+    return f", explains {percent(explains * loss).removesuffix(' %')} of {percent(loss)}"
+
+
 # Causes whose words go on behind "8 of 8 gpus".
-_PARTICIPLES: frozenset[ReasonCode] = frozenset({"thermal", "power_brake"})
+_PARTICIPLES: frozenset[ReasonCode] = frozenset({"thermal", "power_brake", "waits_for_work"})
+
+
+def may_be_shared(reason: Reason) -> bool:
+    """Whether a reason can be what a place has in common: it explains something of a loss, or what its gpus do."""
+    explains_something = reason.is_cause or bool(reason.explains and REMEDIES[reason.code].is_cause)
+    return explains_something or (reason.code == "waits_for_work" and not reason.is_information)
 
 
 def shared_cause(place: PlaceWord, gpus: Sequence[Sequence[Reason]]) -> SharedCause | None:
@@ -232,21 +270,41 @@ def shared_cause(place: PlaceWord, gpus: Sequence[Sequence[Reason]]) -> SharedCa
 
     Args:
         place: what they are all of.
-        gpus: causes that each shows, worst gpu first.
+        gpus: causes that each shows (`may_be_shared`), worst gpu first.
     """
     counts = Counter(code for own in gpus for code in {shown.code for shown in own})
     common = [code for code, count in counts.items() if count > SHARED_CAUSE_PART * len(gpus)]
     if not common:
         return None
-    code = min(common, key=RANK.__getitem__)
-    shown = [own for causes in gpus for own in causes if own.code == code]
+    by_code = {code: [own for causes in gpus for own in causes if own.code == code] for code in common}
+    code = min(common, key=lambda code: _order_among_shared(by_code[code]))
+    shown = by_code[code]
     facts = _merged(shown)
     words = _words(shown, facts)
     link = " " if code in _PARTICIPLES else ": "
     step = SHARED_STEPS.get(code, REMEDIES["whole_node"].next_step)
+    explains = _median_of(own.explains for own in shown)
+    part = explained_words(explains, _median_of(own.loss for own in shown))
     return SharedCause(
-        code, len(shown), len(gpus), f"{len(shown)} of {len(gpus)} gpus{link}{words}", facts, step.format(place=place)
+        code,
+        len(shown),
+        len(gpus),
+        f"{len(shown)} of {len(gpus)} gpus{link}{words}{part}",
+        facts,
+        step.format(place=place),
+        explains,
     )
+
+
+def _order_among_shared(shown: Sequence[Reason]) -> tuple[bool, float, int]:
+    causes = [own for own in shown if own.is_cause]
+    is_partial = 2 * len(causes) <= len(shown)
+    return is_partial, -median(own.strength for own in shown), RANK[shown[0].code]
+
+
+def _median_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def facts_words(facts: Sequence[Fact]) -> str:
@@ -273,6 +331,15 @@ def _middle(reading: str, facts: Sequence[Fact]) -> Fact:
 
 def _words(shown: Sequence[Reason], facts: Sequence[Fact]) -> str:
     first = shown[0]
+    if first.code == "waits_for_work":
+        return waiting_words(facts, "draw", "their", "they wait")
     if first.noun:
         return f"{first.noun} {facts[0].own}, peers {facts[0].peers}"
     return Counter(own.text for own in shown).most_common(1)[0][0]
+
+
+def waiting_words(facts: Sequence[Fact], draws: str, whose: str, waits: str) -> str:
+    """That gpus draw less power though nothing holds their clocks down; the first fact is the power, in numbers."""
+    own, usual = facts[0].own_value or 0.0, facts[0].peers_value or 0.0
+    part = percent(own / usual if usual else None)
+    return f"{draws} {part} of {whose} peers' power at the same clock: {waits} for work (input, host, link), not capped"

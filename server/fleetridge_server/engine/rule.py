@@ -249,6 +249,9 @@ FALLING_PART = 0.03
 # What lies lower by less than half of the loss leaves most of it unexplained.
 EXPLAINED_PART = 0.5
 
+# Clocks are read beside one run and a loss is the median of three: causes whose parts are nearer are not told apart.
+EXPLAINED_STEP = 0.25
+
 # A throttle counter that grew by less during a timed phase explains no loss that counts.
 THROTTLE_MS = 5.0
 

@@ -16,7 +16,7 @@ newest runs by themselves, an hour or more apart. Gpus of one setting are held a
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -285,6 +285,7 @@ def _racks_of_slow_nodes(nodes: Iterable[PlaceVerdict], verdicts: Iterable[Verdi
         if rack is not None and node is not None:
             members[rack, verdict.cohort].add(node)
     found: list[PlaceVerdict] = []
+    racks = Counter(cohort for _, cohort in members)
     for (rack, cohort), names in members.items():
         parts = [slow[name, cohort] for name in sorted(names) if (name, cohort) in slow]
         if len(names) >= rule.RACK_FEWEST_NODES and len(parts) == len(names):
@@ -293,6 +294,7 @@ def _racks_of_slow_nodes(nodes: Iterable[PlaceVerdict], verdicts: Iterable[Verdi
                     max(parts, key=lambda part: part.q),
                     place=rack,
                     loss=median(part.loss for part in parts),
+                    of=racks[cohort],
                     gpu_ids=tuple(gpu_id for part in parts for gpu_id in part.gpu_ids),
                     is_accused=all(part.is_accused for part in parts),
                 )

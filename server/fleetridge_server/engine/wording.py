@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from fleetridge.dtypes import DTYPES
 from fleetridge.judged_kernels import JUDGED_KERNEL, JUDGED_LEVEL
-from fleetridge.quantities import signed_percent, significant
+from fleetridge.quantities import percent, signed_percent, significant
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 
 RateName = Literal["pi", "beta"]
@@ -44,6 +44,16 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def beside_words(loss: float) -> str:
+    """How far a rate lies from another: "12.4 % below", "0.3 % above"."""
+    return f"{percent(abs(loss))} {'below' if loss >= 0 else 'above'}"
+
+
+def others_like_it(place: str, compared: int) -> str:
+    """What a node or rack is held against: "the 7 other nodes like it"; one alone is held against its gpus' peers."""
+    return f"the {counted(compared - 1, f'other {place}')} like it" if compared > 1 else "the peers of its gpus"
+
+
 def rate_of(kind: str) -> RateName:
     """Pi for arithmetic, beta for memory."""
     return "pi" if kind == "compute" else "beta"
@@ -73,6 +83,7 @@ _READINGS: Mapping[str, str] = {
     "power_w": "power draw",
     "sm_clock_mhz": "SM clock",
     "memory_clock_mhz": "memory clock",
+    "application_sm_clock_mhz": "application clock",
     "temperature_c": "temperature",
     "trend": "trend within the run",
     "per_ghz": "rate",
@@ -112,12 +123,14 @@ _FACT_UNITS = {
     "power_w": "W",
     "sm_clock_mhz": "MHz",
     "memory_clock_mhz": "MHz",
+    "application_sm_clock_mhz": "MHz",
     "temperature_c": "°C",
     "per_ghz": "TFLOP/s per GHz",
 }
 
 # Readings that a driver gives as whole numbers, or nearly so; of rates every digit counts.
 _WHOLE = frozenset({"W", "MHz", "°C", "ms"})
+_COUNTS = frozenset({"pcie_generation", "pcie_width"})
 
 
 @json_dataclass
@@ -154,4 +167,6 @@ def fact_words(reading: str, own: str, peers: str) -> str:
 def _written(value: float, reading: str, unit: str) -> str:
     if reading == "trend":
         return signed_percent(value)
+    if reading in _COUNTS:
+        return f"{value:g}"
     return f"{value:.0f} {unit}" if unit in _WHOLE else f"{significant(value)} {unit}".rstrip()

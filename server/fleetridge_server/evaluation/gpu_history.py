@@ -159,7 +159,7 @@ def _runs_kept(reports: Sequence[JudgedReport]) -> set[str]:
 
 
 # Raised with every change of what is kept or how; texts of another format are made anew.
-FORMAT = 4
+FORMAT = 5
 
 
 _DRIFT = tuple(Drift.__dataclass_fields__)

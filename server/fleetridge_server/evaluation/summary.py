@@ -12,6 +12,7 @@ from fleetridge_server.engine.explanation import Explanation, Onset, place_onset
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.gpu_state import STATES
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import HEALTH_CODES, HealthCode
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.nodes import Absence, straggler_cost
 from fleetridge_server.engine.notices import Notice
@@ -25,6 +26,7 @@ from fleetridge_server.verdicts.evaluation_shapes import (
     AbsenceShown,
     EvaluationBody,
     FleetFigures,
+    NodeHealth,
     NoticeShown,
     SlowPlace,
     StragglerShown,
@@ -183,7 +185,28 @@ def evaluation_body(
         differing=tuple(sorted(gpu_id for gpu_id, own in evaluation.states.items() if own.differs)),
         upgrades=tuple(_upgrades(upgrades or {})),
         figures=figures,
+        health=tuple(_health(evaluation)),
     )
+
+
+def _health(evaluation: Evaluation) -> Iterable[NodeHealth]:
+    """What needs action, by node and kind; each gpu is where its newest report behind a verdict came from."""
+    gpus: dict[tuple[NodeName | None, HealthCode], list[str]] = defaultdict(list)
+    for gpu_id, faults in sorted(evaluation.health.items()):
+        reports = [verdict.member.newest.report for verdict in evaluation.verdicts.get(gpu_id, ())]
+        newest = max(reports, key=lambda own: own.ordered_at, default=None)
+        for code in {own.code for own in faults}:
+            gpus[None if newest is None else newest.node, code].append(gpu_id)
+    order = sorted(gpus, key=lambda own: (HEALTH_CODES.index(own[1]), own[0] is None, own[0] or ()))
+    for node, code in order:
+        cluster, name = (None, None) if node is None else node
+        yield NodeHealth(cluster, name, code, tuple(gpus[node, code]))
+
+
+def _is_there(evaluation: Evaluation, gpu_id: str) -> bool:
+    """Whether a job could use the gpu."""
+    state = evaluation.states.get(gpu_id)
+    return state is not None and state.state != "missing"
 
 
 def _cohorts(verdicts: Iterable[Verdict], members: Mapping[Cohort, Sequence[Member]]) -> Iterable[CohortShown]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleetridge.peaks import lacks_dtype
+from fleetridge.quantities import significant
 from fleetridge.report import Report, Roof
 from fleetridge.report.environment import PhaseEvidence
 from fleetridge.report.roofs import settled_dtype
 from fleetridge_server.db.rows import Row
-from fleetridge_server.engine import plausibility
 from fleetridge_server.engine.evidence import GpuHealth
-from fleetridge_server.engine.plausibility import Silicon, is_whole_card, published_peak
+from fleetridge_server.engine.plausibility import Bound, Silicon, highest_plausible, is_whole_card, published_peak
+from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.intake.examine import Accepted
 from fleetridge_server.intake.hardware import RACK_LABEL, device_certainty
 
@@ -25,8 +26,17 @@ _COMPUTE_PHASES = {"burst": ("reference", "burst"), "sustained": ("sustained",)}
 _FAST = " fast accumulation"
 
 
-def health_fields(report: Report) -> dict[str, Any] | None:
-    """Fields of `Health` that were read, None where none was."""
+def health_fields(
+    report: Report, device_name: str = "", roofs: Iterable[tuple[Roof, str]] = ()
+) -> dict[str, Any] | None:
+    """
+    Fields of `GpuHealth` that were read, None where none was.
+
+    Args:
+        report: all of it.
+        device_name: canonical name of its device.
+        roofs: of the report, each with the dtype as which it is compared.
+    """
     phases, evidence, environment = report.evidence.phases, report.evidence, report.environment
     health = GpuHealth(
         remapped_rows_pending=evidence.remapped_rows_pending,
@@ -39,6 +49,11 @@ def health_fields(report: Report) -> dict[str, Any] | None:
         pcie_width_max=environment.pcie_width,
         power_limit_default_w=environment.power_limit_default_w,
         unstable=evidence.unstable or None,
+        remapped_rows_failure=evidence.remapped_rows_failure,
+        application_sm_clock_mhz=environment.application_sm_clock_mhz,
+        throttle_reasons=_uncounted(phases),
+        implausible=[words for roof, dtype in roofs if (words := above_words(roof, dtype, report, device_name))]
+        or None,
     )
     read = {name: getattr(health, name) for name in GpuHealth.__dataclass_fields__}
     return {name: value for name, value in read.items() if value is not None} or None
@@ -53,8 +68,29 @@ def phase_of(roof: Roof, report: Report) -> PhaseEvidence | None:
     return next((phase for phase in phases if phase.phase in names), None)
 
 
+def above_words(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> str:
+    """That a roof lies above what the silicon can do, with value and limit; empty where it does not."""
+    bound = _bound(roof, compared_dtype, report, device_name)
+    if bound is None or roof.value <= bound.value:
+        return ""
+    name = roof_words(roof.key._replace(dtype=compared_dtype))
+    most = f"{significant(bound.value)} {roof.unit}"
+    return f"{name} {significant(roof.value)} {roof.unit} is above {most}, {bound.reason}"
+
+
 def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> bool:
     """Whether a roof lies above what the silicon can do; "float32" alone does not say as which dtype it is compared."""
+    bound = _bound(roof, compared_dtype, report, device_name)
+    return bound is not None and roof.value > bound.value
+
+
+def _uncounted(phases: Iterable[PhaseEvidence]) -> list[str] | None:
+    """Throttle bits that were seen in a phase whose counters do not say how long."""
+    seen = [(phase.throttle_reasons, phase.throttle_ms or {}) for phase in phases if phase.throttle_reasons is not None]
+    return sorted({name for reasons, counters in seen for name in reasons if name not in counters}) or None
+
+
+def _bound(roof: Roof, compared_dtype: str, report: Report, device_name: str) -> Bound | None:
     gpu, environment = report.gpu, report.environment
     silicon = Silicon(
         sm_count=None if gpu is None else gpu.sm_count,
@@ -65,7 +101,7 @@ def is_implausible(roof: Roof, compared_dtype: str, report: Report, device_name:
     )
     is_whole = gpu is None or is_whole_card(gpu.mig_profile, gpu.partition)
     published = published_peak(roof.kind, compared_dtype, device_name) if is_whole else None
-    return plausibility.is_implausible(roof.value, roof.key._replace(dtype=compared_dtype), silicon, published)
+    return highest_plausible(roof.key._replace(dtype=compared_dtype), silicon, published)
 
 
 def _most(readings: Iterable[int | None]) -> int | None:
@@ -111,7 +147,9 @@ def report_row(item: Accepted) -> Row:
         "temperature_c": max(temperatures, default=None),
         "contended": report.evidence.contended,
         "rack": report.node.labels.get(RACK_LABEL),
-        "health": health_fields(report),
+        "health": health_fields(
+            report, item.device_name or "", [(roof, _compared_dtype(roof, item)) for roof in report.roofs]
+        ),
         **_fields(report, _OF_REPORT),
         **_fields(gpu, _OF_GPU),
         **_fields(report.environment, _OF_ENVIRONMENT),

@@ -36,6 +36,7 @@ _NAMES: Mapping[str, str] = {
     "version": "VersionSlower",
     "cohort": "CohortSlower",
     "missing": "GpuMissing",
+    "health": "GpuNeedsRepair",
 }
 
 

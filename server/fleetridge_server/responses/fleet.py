@@ -8,6 +8,7 @@ from heapq import nsmallest
 
 from fleetridge.quantities import percent
 from fleetridge_server.engine.gpu_state import State
+from fleetridge_server.engine.health import HEALTH_CODES, HEALTH_STEPS, HealthCode
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.wording import counted
 from fleetridge_server.fleet.changes import LongUnmeasured, MeasuredShare
@@ -15,7 +16,7 @@ from fleetridge_server.fleet.nodes import FleetNode
 from fleetridge_server.responses.alert import AlertShown
 from fleetridge_server.responses.node import WorstGpu, by_state, trouble
 from fleetridge_server.responses.node_list import worst_of
-from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
+from fleetridge_server.verdicts.evaluation_shapes import NodeHealth, SlowPlace, StragglerShown
 from fleetridge_server.verdicts.roof_shapes import Answer
 
 
@@ -78,6 +79,21 @@ class Changes(Answer):
     verdicts: tuple[VerdictStep, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ActionNeeded:
+    """
+    One thing that somebody has to look after whatever the rates are, such as a memory repair that waits.
+
+    Attributes:
+        gpus: how many have it; nodes: the first of those that they are on, by cluster and name.
+    """
+
+    code: HealthCode
+    gpus: int
+    nodes: tuple[str, ...]
+    next_step: str
+
+
 class FleetAnswer(Answer):
     """
     The one answer: is the fleet good, and if not, where.
@@ -86,7 +102,8 @@ class FleetAnswer(Answer):
     that anybody has seen. `slow_nodes` and `slow_racks` are those that are slow as a whole, the accused ones first,
     each once, in the roof in which it loses most. `differing` counts gpus that lie far below the fastest of two or
     three of their kind, which accuses none of them. `stragglers` are the jobs that lose most to their slowest gpu: over
-    a device, a rack and a node, in one roof each.
+    a device, a rack and a node, in one roof each. `action_needed` counts gpus that are
+    ill, fast or not.
     """
 
     as_of: datetime
@@ -103,6 +120,7 @@ class FleetAnswer(Answer):
     slow_racks: tuple[SlowPlace, ...]
     changes: Changes
     stragglers: tuple[StragglerShown, ...]
+    action_needed: tuple[ActionNeeded, ...] = ()
 
 
 # What somebody has to look after; too few peers, a busy gpu or a gap in the measurements is nobody's fault.
@@ -165,6 +183,7 @@ def sentence(
     never_reported: int,
     shared: Together = NOTHING_TOGETHER,
     differing: int = 0,
+    needed: Sequence[ActionNeeded] = (),
 ) -> str:
     """Whether the fleet is good, in a sentence; some devices may wait for their first evaluation."""
     gpus = sum(verdicts.values())
@@ -175,8 +194,10 @@ def sentence(
         troubled["slower than its few peers" if differing == 1 else "slower than their few peers"] = differing
     known = verdicts.get("known", 0)
     judged = sum(verdicts.get(state, 0) for state in ("ok", "outlier", "drifted", "suspect"))
-    said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged, known)
+    said = _trouble(troubled, gpus, shared) if troubled else _good(gpus, judged, known, is_ill=bool(needed))
     said += f"; {counted(known, 'gpu')} known and decided about" if known else ""
+    faults = ", ".join(f"{own.gpus} {own.code.replace('_', ' ')}" for own in needed)
+    said += f"; action needed: {faults}" if needed else ""
     seen = "" if coverage.share is None else f"; {percent(coverage.share)} measured in {coverage.days} days"
     waiting = [device.name for device in devices if device.evaluated_as_of is None]
     late = f"; not evaluated yet: {', '.join(waiting)}" if waiting else ""
@@ -204,6 +225,21 @@ def worst_nodes(nodes: Iterable[FleetNode]) -> tuple[WorstNode, ...]:
         WorstNode(cluster=node.name.cluster, name=node.name.name, troubled=len(node.gpus), worst=worst)
         for node in first
         if (worst := worst_of(node.gpus)) is not None
+    )
+
+
+def action_needed(found: Iterable[NodeHealth], cluster: str | None) -> tuple[ActionNeeded, ...]:
+    """What somebody has to look after, by kind; with a cluster only what is there."""
+    gpus: Counter[HealthCode] = Counter()
+    nodes: dict[HealthCode, dict[str, None]] = {}
+    for own in found:
+        if cluster in (None, own.cluster):
+            gpus[own.code] += len(own.gpu_ids)
+            nodes.setdefault(own.code, {}).update({} if own.node is None else {own.node: None})
+    return tuple(
+        ActionNeeded(code, gpus[code], tuple(sorted(nodes[code]))[:_MOST_NODES], HEALTH_STEPS[code])
+        for code in HEALTH_CODES
+        if code in gpus
     )
 
 
@@ -254,11 +290,13 @@ def _trouble(troubled: Mapping[str, int], gpus: int, shared: Together) -> str:
     return f"{who} {needs} a look, of {gpus} gpus: {states}"
 
 
-def _good(gpus: int, judged: int, known: int) -> str:
+def _good(gpus: int, judged: int, known: int, *, is_ill: bool) -> str:
     if known == gpus:
         return "nothing new is wrong"
     if not judged:
         return f"none of {gpus} gpus could be judged"
+    if is_ill:
+        return f"none of the {judged} gpus that could be judged is slow, of {gpus}"
     if judged < gpus:
         return f"nothing is wrong with the {judged} of {gpus} gpus that could be judged"
     return f"all {gpus} gpus are good"

@@ -8,6 +8,7 @@ from uuid import UUID
 from fleetridge_server.db.tables import Gpu
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.gpu_state import STATES, State, what_is_said
+from fleetridge_server.engine.health import HealthCode
 from fleetridge_server.evaluation.summary import FEWEST_GPUS, Job, JobGpu, straggler
 from fleetridge_server.fleet.nodes import GpuOnNode, NodeRecord
 from fleetridge_server.responses.device import report_summary
@@ -116,7 +117,7 @@ class NodeRow(Answer):
     One node of the fleet.
 
     `gpus` counts those that are there and those that are missing. `verdicts` counts them by state; a node that never
-    reported has none and is `never_reported`.
+    reported has none and is `never_reported`. `action_needed` counts gpus that are ill whatever their rates are.
     """
 
     cluster: str
@@ -130,6 +131,7 @@ class NodeRow(Answer):
     unnamed: int
     never_reported: bool
     last_seen: datetime | None
+    action_needed: dict[HealthCode, int]
 
 
 class NodeList(Answer):

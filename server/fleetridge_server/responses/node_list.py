@@ -11,16 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.health import HEALTH_CODES, HealthCode
 from fleetridge_server.fleet.nodes import FleetNode, GpuVerdictRow
 from fleetridge_server.responses.node import NodeRow, WorstGpu, by_state, trouble
-from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown
+from fleetridge_server.verdicts.evaluation_shapes import AbsenceShown, NodeHealth
 from fleetridge_server.verdicts.roof_shapes import shape_of
 from fleetridge_server.verdicts.stored import VerdictSummary
 
 RACK = "rack"
 
 
-def node_row(node: FleetNode, absences: Sequence[AbsenceShown]) -> NodeRow:
+def node_row(node: FleetNode, absences: Sequence[AbsenceShown], health: Iterable[NodeHealth] = ()) -> NodeRow:
     """One node of a list."""
     said = [gpu.said for gpu in node.gpus if gpu.said is not None]
     return NodeRow(
@@ -35,7 +36,24 @@ def node_row(node: FleetNode, absences: Sequence[AbsenceShown]) -> NodeRow:
         unnamed=sum(absence.unnamed for absence in absences),
         never_reported=node.row is None,
         last_seen=None if node.row is None else node.row.last_seen,
+        action_needed=_needed(health),
     )
+
+
+def _needed(health: Iterable[NodeHealth]) -> dict[HealthCode, int]:
+    gpus: Counter[HealthCode] = Counter()
+    for own in health:
+        gpus[own.code] += len(own.gpu_ids)
+    return {code: gpus[code] for code in HEALTH_CODES if gpus[code]}
+
+
+def health_by_node(health: Iterable[NodeHealth]) -> Mapping[NodeName, list[NodeHealth]]:
+    """What needs action on each node, over all devices."""
+    found: dict[NodeName, list[NodeHealth]] = {}
+    for own in health:
+        if own.cluster is not None and own.node is not None:
+            found.setdefault(NodeName(own.cluster, own.node), []).append(own)
+    return found
 
 
 def absences_by_node(absences: Iterable[AbsenceShown]) -> Mapping[NodeName, list[AbsenceShown]]:

@@ -23,7 +23,7 @@ from fleetridge_server.verdicts.evaluation_shapes import CohortFigures, Evaluati
 from fleetridge_server.verdicts.fleet_order import CohortColumn
 from fleetridge_server.verdicts.roof_shapes import Answer, shape_of
 from fleetridge_server.verdicts.stored import DatedVerdict, EvaluationRef, VerdictSummary
-from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, JudgedRoof, ReasonShown, VerdictFlag
+from fleetridge_server.verdicts.verdict_shapes import GpuVerdict, HealthShown, JudgedRoof, ReasonShown, VerdictFlag
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ class VerdictShown(Answer):
 
     `state` is the first that holds, `last_state` what its runs say where measurements are missing or unusable; `since`
     is when it was said first, `slow_since` since when the gpu has been slow by its runs (with `slow_since_is_bound` or
-    before); `loss` the largest over its judged roofs, as a fraction of what its peers reach.
+    before); `loss` the largest over its judged roofs, as a fraction of what its peers reach; `next_step` the one thing
+    to do next, null where there is none; `health` what needs action whatever the rates are.
     """
 
     state: State
@@ -176,6 +177,8 @@ class VerdictShown(Answer):
     reasons: tuple[ReasonShown, ...]
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
+    next_step: str | None = None
+    health: tuple[HealthShown, ...] = ()
 
 
 def evaluated_by(evaluation: EvaluationRef | None, *, device: str, asked: datetime | None) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from fleetridge.quantities import MISSING, percent, signed_percent, significant
 from fleetridge.text_table import Column, text_table
-from fleetridge_server.engine.wording import counted, roof_words
+from fleetridge_server.engine.wording import counted, others_like_it, roof_words
 from fleetridge_server.fleet.changes import LongUnmeasured
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
-from fleetridge_server.responses.fleet import Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
+from fleetridge_server.responses.fleet import ActionNeeded, Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
 from fleetridge_server.text import words
 from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, slow_since, state_word
 from fleetridge_server.verdicts.alerts import SILENCED
@@ -112,10 +112,16 @@ def fleet(answer: FleetAnswer) -> str:
                 *more_places("node", answer.slow_nodes),
             ]
         ),
+        lines(_needed(own) for own in answer.action_needed),
         lines(_coverage(answer.coverage, answer)),
         lines(_changes(answer.changes)),
         lines(straggler_words(cost) for cost in answer.stragglers),
     )
+
+
+def _needed(own: ActionNeeded) -> str:
+    where = f" on {', '.join(own.nodes)}" if own.nodes else ""
+    return f"action needed: {own.code.replace('_', ' ')} of {counted(own.gpus, 'gpu')}{where} → {own.next_step}"
 
 
 def _device(device: DeviceVerdicts) -> list[str]:
@@ -148,8 +154,8 @@ def _slow(kind: str, place: SlowPlace) -> str:
     why = "" if place.cause_text is None else f"; {place.cause_text}{words.facts(place.facts)}"
     level = "is slow as a whole" if place.accused else "is noted, not accused yet"
     return (
-        f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below the "
-        f"median of {place.compared} {kind}s in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
+        f"{kind} {place.name} in cluster {place.cluster} {level}: it lies {percent(place.loss)} below "
+        f"{others_like_it(kind, place.compared)} in {roof_words(place.roof)}{more}{since}{why} → {place.next_step}"
     )
 
 

@@ -20,8 +20,10 @@ from fleetridge_server.text.words import (
     at,
     blocks,
     facts,
+    health_words,
     lines,
     more_follows,
+    next_steps,
     old,
     reason_code,
     ridge_words,
@@ -49,7 +51,8 @@ def gpu_verdict(answer: GpuAnswer) -> str:
     flags = f" ({', '.join(verdict.flags)})" if verdict.flags else ""
     head = f"verdict: {verdict.state}{flags}, since {at(answer.verdict_since)}, as of {at(answer.evaluated_as_of)}"
     return blocks(
-        lines([head, verdict.text]),
+        lines([head, verdict.text, *next_steps(verdict)]),
+        lines(health_words(verdict)),
         *(lines([_reason(found)]) for found in verdict.reasons),
         text_table(_JUDGED, [_judged(own) for own in judged]) if judged else "",
         lines(_slow_roofs(judged)),
@@ -80,7 +83,7 @@ def _reason(found: ReasonShown) -> str:
     readings = facts(found.facts, beside=found.text)
     code = reason_code(found.code)
     prefix = "" if code in found.text else f"{code}: "
-    return f"{prefix}{found.text}{readings} [{roofs}] → {found.next_step}"
+    return f"{prefix}{found.text}{readings} [{roofs}]"
 
 
 def _judged(own: JudgedRoof) -> list[str]:

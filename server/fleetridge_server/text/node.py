@@ -37,7 +37,7 @@ def node_list(answer: NodeList) -> str:
             [_node(node, answer) for node in answer.nodes],
             title=f"nodes as of {at(answer.as_of)}; seen: age of the newest report",
         ),
-        lines(sentence for node in answer.nodes for sentence in _gone(node)),
+        lines(sentence for node in answer.nodes for sentence in (*_gone(node), *_needed(node))),
         more_follows(answer.next, "nodes"),
     )
 
@@ -62,6 +62,13 @@ def _gone(node: NodeRow) -> list[str]:
     if node.unnamed:
         gone.append(f"{node.name}: {counted(node.unnamed, 'gpu')} fewer than the inventory expects")
     return gone
+
+
+def _needed(node: NodeRow) -> list[str]:
+    return [
+        f"{node.name}: action needed: {code.replace('_', ' ')} of {counted(gpus, 'gpu')}"
+        for code, gpus in node.action_needed.items()
+    ]
 
 
 _GPUS = (

@@ -12,13 +12,20 @@ from fleetridge.text_table import DEFAULT_WIDTH, Column, text_table
 from fleetridge_server.engine.cohort import Conditions
 from fleetridge_server.engine.explanation import since_words
 from fleetridge_server.engine.gpu_state import ACCUSING, State, what_is_said
+from fleetridge_server.engine.rule import LINK_LEVELS
 from fleetridge_server.engine.statistics import Distribution
 from fleetridge_server.engine.wording import Fact, fact_words, roof_words, setting_words, variant
 from fleetridge_server.responses.verdict import EvaluatedAnswer, VerdictShown
 from fleetridge_server.responses.workload import RidgeWorkloads
 from fleetridge_server.verdicts.evaluation_shapes import NoticeShown, SlowPlace
 from fleetridge_server.verdicts.roof_shapes import FleetRidge, GpuRidge
-from fleetridge_server.verdicts.verdict_shapes import CohortShown, PlaceShown, ReasonShown
+from fleetridge_server.verdicts.verdict_shapes import (
+    CohortShown,
+    GpuVerdict,
+    JudgedRoof,
+    PlaceShown,
+    ReasonShown,
+)
 
 # The first group of a UUID, "GPU-1f2e3d4c": enough to tell the gpus of a fleet apart by eye.
 _SHORT_ID = 12
@@ -178,7 +185,9 @@ def bands(cohorts: Sequence[CohortShown]) -> str:
 
 def troubled_gpus(named: Iterable[NamedGpu]) -> str:
     """Gpus that need a look, each with its strongest reason and the next step; those of a slow place at once."""
-    accused = [own for own in named if _is_troubled(own.verdict)]
+    known = list(named)
+    accused = [own for own in known if _is_troubled(own.verdict)]
+    ill = [f"{own.name}: {words}" for own in known for words in health_words(own.verdict)]
     groups: dict[PlaceShown | str, list[NamedGpu]] = {}
     for own in accused:
         groups.setdefault(_place(own.verdict) or own.name, []).append(own)
@@ -187,7 +196,13 @@ def troubled_gpus(named: Iterable[NamedGpu]) -> str:
     sentences = [
         _gpus_of_place(place, own) if isinstance(place, PlaceShown) else _one_gpu(own[0]) for place, own in shown
     ]
-    return blocks(*sentences, lines([f"and {left} more gpus of this page"] if left else []))
+    return blocks(
+        *sentences,
+        lines([f"and {left} more gpus of this page"] if left else []),
+        lines(
+            [*ill[:_MOST_GPUS], *([f"and {len(ill) - _MOST_GPUS} more that need action"] if ill[_MOST_GPUS:] else [])]
+        ),
+    )
 
 
 def facts(found: Sequence[Fact], *, beside: str = "") -> str:
@@ -197,8 +212,29 @@ def facts(found: Sequence[Fact], *, beside: str = "") -> str:
 
 
 def reason(found: ReasonShown) -> str:
-    """A reason with the readings that it rests on and its next step."""
-    return f"{found.text}{facts(found.facts, beside=found.text)} → {found.next_step}"
+    """A reason with the readings that it rests on."""
+    return f"{found.text}{facts(found.facts, beside=found.text)}"
+
+
+def next_steps(verdict: VerdictShown | GpuVerdict) -> list[str]:
+    """The one thing to do next, if there is one."""
+    return [] if verdict.next_step is None else [f"→ {verdict.next_step}"]
+
+
+def health_words(verdict: VerdictShown | GpuVerdict) -> list[str]:
+    """What needs action whatever the rates are; a step that was said already is not said again."""
+    said = {verdict.next_step}
+    found: list[str] = []
+    for own in verdict.health:
+        step = "" if own.next_step in said else f" → {own.next_step}"
+        said.add(own.next_step)
+        found.append(f"action needed: {own.text}{step}")
+    return found
+
+
+def standing_word(own: JudgedRoof) -> str:
+    """What a gpu is accused of in a roof; a slow link is no slow gpu."""
+    return "slow link" if own.roof.level in LINK_LEVELS and own.standing != "clear" else own.standing
 
 
 def reason_code(code: str | None) -> str:
@@ -228,8 +264,9 @@ def _place(verdict: VerdictShown) -> PlaceShown | None:
 
 def _one_gpu(own: NamedGpu) -> str:
     verdict = own.verdict
-    strongest = [reason(found) for found in verdict.reasons[:1]]
-    return lines([f"{own.name}: {verdict.state}, {verdict.text} (verdict since {at(verdict.since)})", *strongest])
+    strongest = [*(reason(found) for found in verdict.reasons[:1]), *next_steps(verdict)]
+    head = f"{own.name}: {verdict.state}, {verdict.text} (verdict since {at(verdict.since)})"
+    return lines([head, " ".join(strongest)] if strongest else [head])
 
 
 def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
@@ -241,7 +278,7 @@ def _gpus_of_place(place: PlaceShown, gpus: Sequence[NamedGpu]) -> str:
         f"{place.kind} {place.name}, slow as a whole: {counts(states)} ({', '.join(own.short for own in gpus)}), "
         f"verdict since {at(since)}; the worst is {worst.name}: {worst.verdict.text}"
     )
-    return lines([head, reason(worst.verdict.reasons[0])])
+    return lines([head, " ".join([reason(worst.verdict.reasons[0]), *next_steps(worst.verdict)])])
 
 
 def _notice(notice: NoticeShown) -> str:

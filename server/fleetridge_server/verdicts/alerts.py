@@ -25,7 +25,7 @@ from fleetridge_server.db.rows import in_chunks
 from fleetridge_server.db.verdict_tables import Alert
 from fleetridge_server.engine.cohort import Cohort, cohort_order
 from fleetridge_server.engine.evaluation import Evaluation
-from fleetridge_server.engine.evidence import NodeName
+from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import (
     Explanation,
     Onset,
@@ -37,16 +37,17 @@ from fleetridge_server.engine.explanation import (
 )
 from fleetridge_server.engine.gpu_state import GpuState, State
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import ALERTING as HEALTH_ALERTING
 from fleetridge_server.engine.nodes import Absence
 from fleetridge_server.engine.notices import Notice, slow_setting_words
 from fleetridge_server.engine.remedies import SharedCause, facts_words
 from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
-from fleetridge_server.engine.wording import roof_words
+from fleetridge_server.engine.wording import beside_words, others_like_it, roof_words
 from fleetridge_server.verdicts.sentence import excuse_shown, excuse_words
 from fleetridge_server.verdicts.series import DeviceGroup
 
-AlertKind = Literal["gpu", "node", "rack", "setting", "version", "cohort", "missing"]
+AlertKind = Literal["gpu", "node", "rack", "setting", "version", "cohort", "missing", "health"]
 AlertState = Literal["open", "silenced", "resolved"]
 
 # State of an alert of what somebody is repairing: it stays open, and nobody is told of it.
@@ -110,6 +111,7 @@ def alert_causes(evaluation: Evaluation, explained: Mapping[str, Sequence[Explan
             for gpu_id, state in states.items()
             if _is_repaired(state, ALERTING) and not _is_covered(state, silent[gpu_id])
         ),
+        *_health_causes(evaluation),
         *(_absence_cause(absence, states) for absence in evaluation.absences),
         *_version_causes(evaluation.notices),
         *_fleet_causes(evaluation.notices),
@@ -261,7 +263,7 @@ def _place_summary(who: str, own: Sequence[PlaceVerdict], cause: SharedCause | N
     when = "" if since is None else f", {since_words(since.since, is_bound=since.is_bound, changes=since.changes)}"
     why = "look for what they share" if cause is None else f"{cause.text}{facts_words(cause.facts)}; {cause.next_step}"
     return (
-        f"{who} is slow as a whole: it lies {percent(worst.loss)} below the median of {worst.of} {worst.word}s in "
+        f"{who} is slow as a whole: it lies {percent(worst.loss)} below {others_like_it(worst.word, worst.of)} in "
         f"{roof_words(worst.cohort.roof)}{more}{when}; {why}"
     )
 
@@ -285,19 +287,47 @@ def _fleet_causes(notices: Iterable[Notice]) -> Iterator[AlertCause]:
             yield AlertCause("cohort", subject, notice.kind, summary, details=details)
 
 
+def _health_causes(evaluation: Evaluation) -> Iterator[AlertCause]:
+    """One cause for each gpu whose memory waits for a repair or cannot be repaired, however fast it is."""
+    for gpu_id, faults in evaluation.health.items():
+        serious = [own for own in faults if own.code in HEALTH_ALERTING]
+        if serious:
+            newest = _newest(evaluation, gpu_id)
+            node = None if newest is None else newest.node
+            where = "" if node is None else f" on {node.name}"
+            yield AlertCause(
+                kind="health",
+                subject=gpu_id,
+                state=serious[0].code,
+                summary=f"gpu {gpu_id}{where} needs action: {serious[0].text}; {serious[0].next_step}",
+                cluster=None if node is None else node.cluster,
+                node=None if node is None else node.name,
+                rack=None if newest is None else newest.rack,
+                gpu=gpu_id,
+                details={"health": [own.code for own in faults]},
+            )
+
+
+def _newest(evaluation: Evaluation, gpu_id: str) -> JudgedReport | None:
+    """The newest report behind a verdict on a gpu."""
+    verdicts = evaluation.verdicts.get(gpu_id, ())
+    return max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
+
+
 def _gpu_cause(gpu_id: str, evaluation: Evaluation, explained: Sequence[Explanation]) -> AlertCause:
     state = evaluation.states[gpu_id]
     reasons = [ranked.reason for ranked in ranked_reasons(explained)]
     since = next((own.onset for own in explained if own.verdict in state.accused[:1]), None)
-    verdicts = evaluation.verdicts.get(gpu_id, ())
-    newest = max((verdict.member.newest.report for verdict in verdicts), key=lambda own: own.ordered_at, default=None)
+    newest = _newest(evaluation, gpu_id)
     node = None if newest is None else newest.node
     accused, drifted = _accusations(state)
+    above = [own.text for own in evaluation.health.get(gpu_id, ()) if own.code == "implausible_rate"]
+    said = above if state.without_marks == "implausible" else [reason.said for reason in reasons[:1]]
     return AlertCause(
         kind="gpu",
         subject=gpu_id,
         state=state.without_marks,
-        summary=_summary(gpu_id, node, state, since, [reason.text for reason in reasons[:1]]),
+        summary=_summary(gpu_id, node, state, since, said),
         cluster=None if node is None else node.cluster,
         node=None if node is None else node.name,
         rack=None if newest is None else newest.rack,
@@ -315,11 +345,14 @@ def _summary(gpu_id: str, node: NodeName | None, state: GpuState, since: Onset |
     where = "" if node is None else f" on {node.name}"
     accused, drifted = _accusations(state)
     if state.without_marks == "implausible":
-        return f"gpu {gpu_id}{where} reports more than its silicon can do: do not trust its measurements"
+        what = "".join(f": {above}" for above in reasons[:1])
+        return f"gpu {gpu_id}{where} reports more than its silicon can do{what}; do not trust its measurements"
     if accused:
         worst = accused[0]
-        when = "" if since is None else f", {streak_words(since)}"
-        what = f"{percent(worst.loss)} below its peers in {roof_words(worst.cohort.roof)}{when}"
+        when = "" if since is None else f", beyond the limit {streak_words(since)}"
+        if worst.finding.with_group is not None:
+            when = f", with its {worst.finding.with_group}, which is slow as a whole"
+        what = f"{beside_words(worst.loss)} its peers in {roof_words(worst.cohort.roof)}{when}"
     else:
         what = f"below its own baseline in {', '.join(_roofs(accused, drifted))}"
     return ": ".join((f"gpu {gpu_id}{where} is {what}", *reasons))

@@ -11,6 +11,7 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort, Conditions
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import HealthCode
 from fleetridge_server.engine.nodes import WithoutWorst
 from fleetridge_server.engine.notices import NoticeKind
 from fleetridge_server.engine.remedies import ReasonCode
@@ -159,6 +160,16 @@ class FleetFigures(Answer):
     cohorts: tuple[CohortFigures, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """Gpus of a node with one thing that needs action, whatever their rates are; null for those of no node."""
+
+    cluster: str | None
+    node: str | None
+    code: HealthCode
+    gpu_ids: tuple[str, ...]
+
+
 class EvaluationBody(Answer):
     """
     What is said of one device at one time, besides its gpus.
@@ -181,6 +192,7 @@ class EvaluationBody(Answer):
     upgrades: tuple[UpgradeShown, ...]
     figures: FleetFigures | None = None
     differing: tuple[str, ...] = ()
+    health: tuple[NodeHealth, ...] = ()
 
 
 # Nine bytes are twelve letters of base64, and among some dozens of groups no two are ever alike.

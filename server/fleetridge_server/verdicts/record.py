@@ -25,12 +25,20 @@ from fleetridge_server.engine.values import Run, is_link
 from fleetridge_server.engine.verdict import AccusationLevel, Verdict
 from fleetridge_server.verdicts.evaluation_shapes import Reference, References, reference_key
 from fleetridge_server.verdicts.roof_shapes import RoofName
-from fleetridge_server.verdicts.sentence import excuse_shown, reasons_shown, sentence, subject_of
+from fleetridge_server.verdicts.sentence import (
+    excuse_shown,
+    health_shown,
+    next_step,
+    reasons_shown,
+    sentence,
+    subject_of,
+)
 from fleetridge_server.verdicts.verdict_shapes import (
     AccusationName,
     DriftShown,
     ExcuseShown,
     GpuVerdict,
+    HealthShown,
     JudgedRoof,
     ReasonShown,
     RunShown,
@@ -48,6 +56,7 @@ _OF_DRIFT = (
 )  # fmt: skip
 
 _REASONS = TypeAdapter(tuple[ReasonShown, ...])
+_HEALTH = TypeAdapter(tuple[HealthShown, ...])
 _EXCUSES = TypeAdapter(tuple[ExcuseShown, ...])
 
 
@@ -101,10 +110,13 @@ class Recorder:
         times: list[tuple[str, datetime]] = []
         rows: list[list[Any]] = []
         links: list[list[Any]] = []
+        slow_links: list[list[Any]] = []
         for verdict in verdicts:
             roof = verdict.cohort.roof
             row = self._row(verdict, state, own_drifts.get(roof), reports, times)
             (links if is_link(roof) else rows).append(row)
+            if is_link(roof) and verdict.is_accused:
+                slow_links.append(row)
         excuses = tuple(excuse_shown(mark, self.marks) for mark in state.excused_by)
         reasons = reasons_shown(self.explanations.get(gpu_id, ()))
         said = state.last_state or state.state
@@ -113,7 +125,10 @@ class Recorder:
         drifts = [_drift(roof, drift, state) for roof, drift in own_drifts.items()]
         drifted = tuple(map(_drift_shown, drifts)) if said == "drifted" else ()
         subject = subject_of(said, roofs, drifted, is_known=state.state == "known")
-        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at)
+        slow = tuple(self._judged(row, times) for row in slow_links)
+        health = health_shown(self.evaluation.health.get(gpu_id, ()))
+        above = [own.text for own in health if own.code == "implausible_rate"]
+        text = sentence(state.state, state.last_state, roofs, drifted, excuses, state.measured_at, slow, above)
         record = {
             "state": state.state,
             "last_state": state.last_state,
@@ -130,6 +145,7 @@ class Recorder:
             "slow_since": None if subject is None else _slow_since(subject),
             "slow_since_is_bound": isinstance(subject, JudgedRoof) and subject.slow_since_is_bound,
             "measured_at": state.measured_at,
+            "health": health,
         }
         return VerdictRecord(
             gpu_id=gpu_id,
@@ -192,6 +208,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         tuple([judged_roof(row, times, references[row[0]]) for row in record[name]]) for name in ("roofs", "links")
     )
     reasons = _REASONS.validate_python(record["reasons"]) if record["reasons"] else ()
+    flags = _flags(record, roofs, links)
     return GpuVerdict.model_construct(
         gpu_id=gpu_id,
         state=record["state"],
@@ -199,7 +216,7 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         text=record["text"],
         reason=reasons[0].code if reasons else None,
         worst_loss=worst_loss((own.loss, own.band.note is None) for own in roofs),
-        flags=_flags(record, roofs),
+        flags=flags,
         reasons=reasons,
         roofs=roofs,
         links=links,
@@ -208,6 +225,8 @@ def shown_verdict(gpu_id: str, body: str | bytes, references: References) -> Gpu
         slow_since=_time(record["slow_since"]),
         slow_since_is_bound=record["slow_since_is_bound"],
         measured_at=_time(record["measured_at"]),
+        next_step=next_step(record["state"], reasons, retest="retest" in flags),
+        health=_HEALTH.validate_python(record["health"]) if record.get("health") else (),
     )
 
 
@@ -315,13 +334,16 @@ def _drift_shown(row: Sequence[Any]) -> DriftShown:
     return DriftShown(roof=RoofName(*roof), looks_since=since, counts=counts, excused=excused, **{**known, **times})
 
 
-def _flags(record: Mapping[str, Any], roofs: Sequence[JudgedRoof]) -> tuple[VerdictFlag, ...]:
+def _flags(
+    record: Mapping[str, Any], roofs: Sequence[JudgedRoof], links: Sequence[JudgedRoof]
+) -> tuple[VerdictFlag, ...]:
     flags: list[tuple[VerdictFlag, bool]] = [
         ("differs", record["differs"]),
         ("excused", record["excused"]),
         ("identity_conflict", record["identity_conflict"]),
         ("intermittent", any(own.intermittent for own in roofs)),
         ("retest", any(own.retest for own in roofs)),
+        ("slow_link", any(own.standing != "clear" for own in links)),
     ]
     return tuple(flag for flag, holds in flags if holds)
 

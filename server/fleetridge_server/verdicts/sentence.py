@@ -20,17 +20,19 @@ from fleetridge_server.engine.explanation import (
 )
 from fleetridge_server.engine.gpu_state import Mark, MarkKind, State
 from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.health import HEALTH_STEPS, HealthFault
 from fleetridge_server.engine.limits import Limits
 from fleetridge_server.engine.ridge import too_few
 from fleetridge_server.engine.rule import MEASUREMENT_WINDOW
 from fleetridge_server.engine.slow_places import RackName
 from fleetridge_server.engine.verdict import PlaceWord
-from fleetridge_server.engine.wording import roof_words, setting_words
+from fleetridge_server.engine.wording import beside_words, counted, roof_words, setting_words
 from fleetridge_server.verdicts.roof_shapes import LevelName, RoofName
 from fleetridge_server.verdicts.verdict_shapes import (
     Band,
     DriftShown,
     ExcuseShown,
+    HealthShown,
     JudgedRoof,
     PlaceShown,
     ReasonShown,
@@ -61,18 +63,25 @@ def sentence(
     drifts: Sequence[DriftShown],
     excuses: Sequence[ExcuseShown],
     measured_at: datetime | None = None,
+    slow_links: Sequence[JudgedRoof] = (),
+    above: Sequence[str] = (),
 ) -> str:
     """
     One sentence on a gpu: what holds, by which number, and since when.
 
     `last_state` is what its runs say where the state is about missing or unusable measurements; without the `excuses`
-    the state would be another, and where it is `known` it would be `last_state`.
+    the state would be another, and where it is `known` it would be `last_state`. `slow_links` are told whatever the
+    state is: a slow link is no slow gpu. `above` is what lies above what the silicon can do, in words.
     """
     if state == "known":
         return _known_words(last_state, roofs, drifts, excuses)
     if state not in _ABSENT:
-        return _by_rates(state, roofs, drifts, excuses)
+        return "; ".join(
+            [_by_rates(state, roofs, drifts, excuses), *(f"its link {_accusation_words(own)}" for own in slow_links)]
+        )
     absent = _ABSENT[state]
+    if state == "implausible" and above:
+        absent = f"{'; '.join(above)}: it was measured wrongly"
     if state == "stale":
         absent += " lately" if measured_at is None else f" {since_words(measured_at, is_bound=False)}"
     if last_state in (None, "insufficient_peers"):
@@ -80,10 +89,32 @@ def sentence(
     return f"{absent}; when last measured {last_state}: {_by_rates(last_state, roofs, drifts, excuses)}"
 
 
-def peers_words(band: Band) -> str:
-    """Who a gpu was compared with: "8 peers", or "8 peers with driver 580"."""
+_STEPS: Mapping[State, str] = {
+    "missing": "see whether the node runs and its driver lists its gpus",
+    "unmeasured": "see how its newest reports ended; `fleetridge-agent doctor` on the node says what stands in the way",
+    "stale": "see whether the agent still runs on its node and reaches the server",
+    "contended": "measure it while nobody else uses it (`fleetridge-agent run --wait`)",
+    "implausible": HEALTH_STEPS["implausible_rate"],
+}
+
+# What a gpu did when it was last measured is of no use where it is not there, or was measured wrongly.
+_STATES_FIRST: frozenset[State] = frozenset({"missing", "implausible"})
+
+
+def next_step(state: State, reasons: Sequence[ReasonShown], *, retest: bool) -> str | None:
+    """The one thing to do next, so that no two contradict each other; None where there is nothing to do."""
+    if reasons and state not in _STATES_FIRST:
+        return reasons[0].next_step
+    if state in _STEPS:
+        return _STEPS[state]
+    return "measure it again" if retest else None
+
+
+def compared_words(band: Band) -> str:
+    """Whose median a gpu is held against: "8 gpus", or "8 gpus with driver 580"; mostly it is one of them."""
     levels = " and ".join(setting_words(level.factor, level.name) for level in band.levels)
-    return f"{band.n} peers with {levels}" if levels else f"{band.n} peers"
+    gpus = counted(band.n, "gpu")
+    return f"{gpus} with {levels}" if levels else gpus
 
 
 def onset_words(own: JudgedRoof) -> str:
@@ -151,9 +182,17 @@ def _by_rates(
         return _few_peers_words(roofs, excuses)
     if excuses:
         return excuse_words(excuses[0])
-    if any(own.retest for own in roofs):
-        return "its newest run alone lies beyond the limit: measure it again"
-    return "within the limits of its peers"
+    again = max((own for own in roofs if own.retest), key=lambda own: own.loss, default=None)
+    return "within the limits of its peers" if again is None else _retest_words(again)
+
+
+def _retest_words(own: JudgedRoof) -> str:
+    before = own.runs_beyond - 1
+    limit, runs = f"beyond the limit of {percent(own.band.limit)}", f"of its newest {counted(len(own.runs), 'run')}"
+    which = (
+        f"the newest alone {runs} lies {limit}" if not before else f"the newest and {before} more {runs} lie {limit}"
+    )
+    return f"{roof_words(own.roof)}: {which}; measure it again"
 
 
 def _few_peers_words(roofs: Sequence[JudgedRoof], excuses: Sequence[ExcuseShown]) -> str:
@@ -175,17 +214,26 @@ def behind_words(own: JudgedRoof, behind: float) -> str:
 
 
 def _accusation_words(own: JudgedRoof) -> str:
-    loss = f"{roof_words(own.roof)} {percent(own.loss)} below {peers_words(own.band)}"
+    half = "the faster half of " if own.band.of_faster_half else ""
+    loss = f"{roof_words(own.roof)} {beside_words(own.loss)} the median of {half}{compared_words(own.band)}"
     if own.with_group == "setting":
         return f"{loss}; accused with all gpus that share its setting and are slow together"
     if own.with_group is not None:
         return f"{loss}; accused with its {own.with_group}, which is slow as a whole"
-    return f"{loss}, beyond the limit of {percent(own.band.limit)} {onset_words(own)}"
+    limit = percent(own.band.limit)
+    if own.loss > own.band.limit:
+        return f"{loss}, beyond the limit of {limit} {onset_words(own)}"
+    return f"{loss}, which is within the limit of {limit}, but beyond it {onset_words(own)}"
 
 
 def reasons_shown(explained: Sequence[Explanation]) -> tuple[ReasonShown, ...]:
     """Reasons of all a gpu's accused roofs, the strongest first; one that several roofs share is shown once."""
     return tuple([_reason(ranked) for ranked in ranked_reasons(explained)]) if explained else ()
+
+
+def health_shown(faults: Iterable[HealthFault]) -> tuple[HealthShown, ...]:
+    """What is wrong with a gpu whatever its rates are, as it is shown."""
+    return tuple(HealthShown(own.code, own.text, own.next_step) for own in faults)
 
 
 @lru_cache(maxsize=1024)
@@ -236,12 +284,13 @@ def _reason(ranked: RankedReason) -> ReasonShown:
     kind: PlaceWord = "rack" if isinstance(place, RackName) else "node"
     return ReasonShown(
         code=reason.code,
-        text=reason.text,
+        text=reason.said,
         next_step=reason.next_step,
         cause=reason.is_cause,
         facts=reason.facts,
         roofs=tuple(roof_name(verdict.cohort.roof) for verdict in ranked.verdicts),
         place=None if place is None else PlaceShown(kind, place.cluster, place.name),
+        explains=reason.explains if place is None or reason.shared is None else reason.shared.explains,
     )
 
 

@@ -15,6 +15,7 @@ from fleetridge_server.engine.drift import DriftStatus
 from fleetridge_server.engine.explanation import SettingChange
 from fleetridge_server.engine.fast_dataclass import json_dataclass
 from fleetridge_server.engine.gpu_state import MarkKind, State
+from fleetridge_server.engine.health import HealthCode
 from fleetridge_server.engine.remedies import ReasonCode
 from fleetridge_server.engine.statistics import ScaleSource
 from fleetridge_server.engine.verdict import GroupWord, PlaceWord
@@ -89,6 +90,8 @@ class ReasonShown:
         facts: readings that it rests on; of a place the medians over the gpus that share them.
         place: node or rack that shares the loss, where the reason is `whole_node` or `whole_rack`.
         roofs: in which it was found; sentence and facts are those of the first.
+        explains: part of the loss in the first of the roofs that it explains, from 0 to 1; null where nobody knows and
+            for what says where or when.
     """
 
     code: ReasonCode
@@ -98,6 +101,7 @@ class ReasonShown:
     facts: tuple[Fact, ...]
     roofs: tuple[RoofName, ...]
     place: PlaceShown | None = None
+    explains: float | None = None
 
 
 @json_dataclass
@@ -217,7 +221,16 @@ class JudgedRoof:
     behind: float | None = None
 
 
-VerdictFlag = Literal["differs", "excused", "identity_conflict", "intermittent", "retest"]
+VerdictFlag = Literal["differs", "excused", "identity_conflict", "intermittent", "retest", "slow_link"]
+
+
+@json_dataclass
+class HealthShown:
+    """What is wrong with a gpu whatever its rates are, and needs somebody's action."""
+
+    code: HealthCode
+    text: str
+    next_step: str
 
 
 @json_dataclass
@@ -241,7 +254,10 @@ class GpuVerdict(Answer):
     the first of `reasons`: what the gpu shares with its whole node or rack, else a cause where there is one.
     `worst_loss` is the largest loss over its judged roofs. `slow_since` is since when the gpu has been slow in the roof
     that `text` is about, by its runs and not by when somebody looked (with `slow_since_is_bound` since then or before);
-    null for a gpu that is not accused. `measured_at` is the time of its newest measurement, whatever came of it.
+    null for a gpu that is not accused. `measured_at` is the time of its newest measurement, whatever came of it. `next_step` is
+    the one thing to do next: that of the first reason, or what its state asks for; null where there is nothing to do.
+    `health` is what needs action whatever the rates are (repairs, memory errors, links, clocks that are held down),
+    each with a step of its own; it makes no gpu slow.
     """
 
     gpu_id: str
@@ -259,6 +275,8 @@ class GpuVerdict(Answer):
     slow_since: datetime | None = None
     slow_since_is_bound: bool = False
     measured_at: datetime | None = None
+    next_step: str | None = None
+    health: tuple[HealthShown, ...] = ()
 
     @property
     def is_gone(self) -> bool:

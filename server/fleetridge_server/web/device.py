@@ -216,7 +216,7 @@ def _line(row: GpuRow, links: Links) -> GpuLine:
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
         loss=loss_words(loss),
         says=first.text if first is not None else unmeasured or _said(verdict),
-        next_step="" if first is None else first.next_step,
+        next_step="" if verdict is None else verdict.next_step or "",
     )
 
 

@@ -15,7 +15,7 @@ from fleetridge_server.engine.wording import roof_words
 from fleetridge_server.responses.gpu import GpuHistoryAnswer
 from fleetridge_server.text import gpu as gpu_text
 from fleetridge_server.text.gpu import roof_verdict
-from fleetridge_server.verdicts.sentence import onset_words, peers_words
+from fleetridge_server.verdicts.sentence import compared_words, onset_words
 from fleetridge_server.verdicts.verdict_shapes import JudgedRoof, RunShown
 from fleetridge_server.web.charts.history import history_svg
 from fleetridge_server.web.charts.roofline import roofline_svg
@@ -45,7 +45,8 @@ def _steps(own: JudgedRoof) -> Iterator[str]:
     runs = "run" if len(used) == 1 else "runs"
     yield f"value: {quantity(own.value, unit)}, the median of its newest {len(used)} {runs} ({values} {unit})"
     half = " (of its faster half, as the slower lies apart)" if band.of_faster_half else ""
-    yield f"median: {quantity(band.median, unit)} over {peers_words(band)}{half}, this gpu counted"
+    counted = "counted" if own.counted else "not counted"
+    yield f"median: {quantity(band.median, unit)} over {compared_words(band)}{half}, this gpu {counted}"
     yield f"loss: 1 − {significant(own.value)} / {significant(band.median)} = {percent(own.loss)}"
     if band.note is not None:
         yield f"no verdict: {band.note}"

@@ -234,7 +234,7 @@ def fleet_page(
     return FleetPage(
         answer=answer,
         sentence=capital(answer.sentence),
-        is_good=not troubled if answer.verdicts else None,
+        is_good=not troubled and not answer.action_needed if answer.verdicts else None,
         tiles=tiles(
             answer.verdicts, lambda state: "#devices" if one is None else _listed(links, one, state, cluster=cluster)
         ),

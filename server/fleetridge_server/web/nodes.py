@@ -27,7 +27,7 @@ from fleetridge_server.http.parameters import (
 )
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.responses.node import NodeAnswer, NodeGpu, NodeRow, trouble
-from fleetridge_server.responses.node_list import absences_by_node, folded, is_host, node_row
+from fleetridge_server.responses.node_list import absences_by_node, folded, health_by_node, is_host, node_row
 from fleetridge_server.responses.verdict import VerdictShown
 from fleetridge_server.text.fleet import LEAST_COST, straggler_words
 from fleetridge_server.verdicts.stored import current_evaluations
@@ -161,7 +161,10 @@ def nodes_page(read: NodesRead, query: NodesFilter, links: Links) -> NodesPage:
 def _rows(session: Session, names: Sequence[NodeName], *, simulated: bool) -> list[NodeRow]:
     evaluations = current_evaluations(session, simulated=simulated)
     absences = absences_by_node(absence for own in evaluations for absence in own.body.absences)
-    return [node_row(node, absences.get(node.name, ())) for node in fleet_nodes(session, names)]
+    health = health_by_node(one for own in evaluations for one in own.body.health)
+    return [
+        node_row(node, absences.get(node.name, ()), health.get(node.name, ())) for node in fleet_nodes(session, names)
+    ]
 
 
 def _rank(row: NodeRow) -> _NodeRank:
@@ -312,7 +315,7 @@ def _gpu_line(gpu: NodeGpu, links: Links) -> NodeGpuLine:
         shown=None if verdict is None else StateShown(verdict.state, verdict.last_state),
         loss=_loss(verdict),
         says=first.text if first is not None else "" if verdict is None or verdict.state == "ok" else verdict.text,
-        next_step="" if first is None else first.next_step,
+        next_step="" if verdict is None else verdict.next_step or "",
     )
 
 

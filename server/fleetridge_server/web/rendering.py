@@ -17,7 +17,7 @@ from fleetridge.quantities import binary_size, percent, quantity, signed_percent
 from fleetridge.terminal_text import visible
 from fleetridge_server.engine.cohort import SIMULATED
 from fleetridge_server.engine.gpu_state import ACCUSING, STATES
-from fleetridge_server.engine.wording import reading_words, roof_words
+from fleetridge_server.engine.wording import others_like_it, reading_words, roof_words
 from fleetridge_server.problems import ProblemError
 from fleetridge_server.text.words import ridge_words
 from fleetridge_server.web.charts.svg import chart_css, standalone_svg, style_source
@@ -188,6 +188,7 @@ def _templates() -> Environment:
         "visible": visible,
         "loss": loss_words,
         "word": state_word,
+        "others_like_it": others_like_it,
         "roof": roof_words,
         "ridge": ridge_words,
         "reading": reading_words,

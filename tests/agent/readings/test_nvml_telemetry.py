@@ -115,6 +115,12 @@ def test_memory_repairs_that_wait_for_a_reset_are_told_from_those_that_were_made
 
     assert (evidence.remapped_rows_correctable, evidence.remapped_rows_uncorrectable) == (2, 4)
     assert (evidence.remapped_rows_pending, evidence.ecc_uncorrected) == (False, 3)
+    assert evidence.remapped_rows_failure is False
+
+
+def test_a_memory_repair_that_failed_is_reported() -> None:
+    """The gpu cannot be repaired by a reset."""
+    assert health_readings(_gpu(RemappedRows=(2, 4, 0, 1)))["remapped_rows_failure"] is True
 
 
 def test_health_that_a_gpu_cannot_tell_is_null() -> None:

@@ -39,7 +39,7 @@ def test_the_slow_gpu_comes_first_with_its_verdict_and_reasons(slow_client: AppC
     assert (first["gpu_id"], verdict["state"], verdict["last_state"]) == (gpu_id("n02", 7), "outlier", None)
     assert verdict["reasons"][0]["code"] == "power_limit_lower"
     assert "restore the default limit" in verdict["reasons"][0]["next_step"]
-    assert verdict["text"].startswith("pi bfloat16 burst 14.8 % below 16 peers")
+    assert verdict["text"].startswith("pi bfloat16 burst 14.8 % below the median of 16 gpus")
     assert (second["verdict"]["state"], second["verdict"]["reasons"]) == ("ok", [])
 
 

@@ -177,7 +177,7 @@ def test_changes_of_the_verdict_are_listed_newest_first(client: AppClient, datab
     changes = read(client, f"/gpus/{GPU}/history")["verdict_changes"]
 
     assert [change["state"] for change in changes] == ["outlier", "ok"]
-    assert "below 8 peers" in changes[0]["text"]
+    assert "below the median of 8 gpus" in changes[0]["text"]
     assert [
         change["state"]
         for change in read(client, f"/gpus/{GPU}/history", as_of=(NOW - DAY).isoformat())["verdict_changes"]

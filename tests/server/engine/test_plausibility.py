@@ -16,10 +16,26 @@ def roof(dtype: str) -> RoofKey:
     return PI._replace(dtype=dtype)
 
 
+def highest(key: RoofKey, silicon: Silicon, published: float | None) -> float | None:
+    """The highest value that can be right."""
+    bound = highest_plausible(key, silicon, published)
+    return None if bound is None else bound.value
+
+
+def test_a_bound_says_by_what() -> None:
+    silicon = Silicon(memory_clock_max_mhz=10501.0, memory_bus_bits=384, architecture="sm_89")
+    bounds = [highest_plausible(*own) for own in ((BETA, silicon, None), (PI, H100, None), (PI, Silicon(), 989.0))]
+    assert [bound.reason for bound in bounds if bound is not None] == [
+        "what memory clock × bus width can do",
+        "what multiprocessors × highest clock can do",
+        "1.25 × the published peak",
+    ]
+
+
 def test_bandwidth_is_limited_by_memory_clock_and_bus() -> None:
     """RTX 4090: 10501 MHz × 384 bit × 2 / 8 = 1008 GB/s; a cache once showed 3,868."""
     silicon = Silicon(memory_clock_max_mhz=10501.0, memory_bus_bits=384, architecture="sm_89")
-    assert highest_plausible(BETA, silicon, 1008.0) == pytest.approx(1.05 * 1008.096)
+    assert highest(BETA, silicon, 1008.0) == pytest.approx(1.05 * 1008.096)
     assert is_implausible(3868.0, BETA, silicon, 1008.0)
     assert not is_implausible(920.0, BETA, silicon, 1008.0)
 
@@ -27,7 +43,7 @@ def test_bandwidth_is_limited_by_memory_clock_and_bus() -> None:
 def test_bandwidth_of_memory_with_another_number_of_transfers_is_held_to_what_is_published() -> None:
     """An MI300X reports 1300 MHz and 8192 bit, which two transfers a cycle would make 2662 GB/s of its 5300."""
     silicon = Silicon(memory_clock_max_mhz=1300.0, memory_bus_bits=8192, architecture="gfx942:sramecc+:xnack-")
-    assert highest_plausible(BETA, silicon, 5300.0) == 6625.0
+    assert highest(BETA, silicon, 5300.0) == 6625.0
     assert not is_implausible(4300.0, BETA, silicon, None)
 
 
@@ -63,7 +79,7 @@ def test_units_times_clock_gives_the_published_peak(
 
 def test_pi_is_limited_by_units_and_the_highest_clock() -> None:
     """H100: 132 SMs × 1980 MHz × 4096 FLOP per clock in bfloat16 = 1070.5 TFLOP/s, more than the published 989."""
-    assert highest_plausible(PI, H100, 989.0) == pytest.approx(1.05 * 1070.53, rel=1e-4)
+    assert highest(PI, H100, 989.0) == pytest.approx(1.05 * 1070.53, rel=1e-4)
     assert not is_implausible(1060.0, PI, H100, 989.0)
     assert is_implausible(1200.0, PI, H100, 989.0)
 
@@ -82,12 +98,12 @@ def test_a_missing_synchronisation_shows_on_a_consumer_card() -> None:
 @pytest.mark.parametrize("key", [PI, BETA])
 @pytest.mark.parametrize("silicon", [Silicon(sm_count=132), Silicon(132, 0.0, 0.0, 0, "sm_90"), Silicon(8, 1.0)])
 def test_the_datasheet_stands_in_with_a_quarter_more(key: RoofKey, silicon: Silicon) -> None:
-    assert highest_plausible(key, silicon, 1000.0) == 1250.0
+    assert highest(key, silicon, 1000.0) == 1250.0
 
 
 def test_where_nothing_is_known_nothing_is_implausible() -> None:
-    assert highest_plausible(PI, Silicon(), None) is None
-    assert highest_plausible(H2D, Silicon(memory_clock_max_mhz=1.0, memory_bus_bits=1), 1.0) is None
+    assert highest(PI, Silicon(), None) is None
+    assert highest(H2D, Silicon(memory_clock_max_mhz=1.0, memory_bus_bits=1), 1.0) is None
     assert not is_implausible(1e9, PI, Silicon(), None)
 
 

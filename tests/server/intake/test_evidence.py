@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleetridge.report import Report
-from fleetridge_server.intake.rows import health_fields, is_implausible, phase_of
+from fleetridge_server.intake.rows import above_words, health_fields, is_implausible, phase_of
 from support.reports import compute_roof, make_report, memory_roof
 
 H200 = "H200"
@@ -73,6 +73,39 @@ def test_health_is_what_was_read_and_nothing_else() -> None:
         "pcie_generation_max": 5,
     }
     assert health_fields(parsed()) is None
+
+
+def test_bits_that_nobody_counted_a_set_clock_and_a_failed_repair_are_kept() -> None:
+    """A bit that has a counter is told by that."""
+    counted = {"sw_power_cap": 900.0}
+    report = parsed(
+        evidence__phases=[
+            phase("a", throttle_reasons=["applications_clocks_setting", "sw_power_cap"], throttle_ms=counted),
+            phase("b", throttle_reasons=["hw_slowdown"]),
+        ],
+        evidence__remapped_rows_failure=True,
+        environment__application_sm_clock_mhz=1200.0,
+    )
+
+    assert health_fields(report) == {
+        "remapped_rows_failure": True,
+        "application_sm_clock_mhz": 1200.0,
+        "throttle_reasons": ["applications_clocks_setting", "hw_slowdown"],
+    }
+
+
+def test_a_rate_above_the_silicon_is_told_with_value_and_limit() -> None:
+    """By clock and bus where they are known."""
+    report = parsed(
+        gpu__architecture="sm_89",
+        roofs=[memory_roof(3868.0, dtype="uint8")],
+        environment__memory_clock_max_mhz=10501.0,
+        environment__memory_bus_bits=384,
+    )
+    words = "beta uint8 burst 3868 GB/s is above 1059 GB/s, what memory clock × bus width can do"
+
+    assert above_words(report.roofs[0], "uint8", report, "GeForce RTX 4090") == words
+    assert health_fields(report, "GeForce RTX 4090", [(report.roofs[0], "uint8")]) == {"implausible": [words]}
 
 
 def test_a_rate_that_no_silicon_reaches_is_implausible() -> None:

@@ -42,8 +42,9 @@ def test_an_outlier_is_told_with_where_it_is_and_how_slow() -> None:
     assert (cause.kind, cause.state, cause.subject, cause.gpu) == ("gpu", "outlier", "slow-0", "slow-0")
     assert (cause.cluster, cause.node, cause.rack) == ("east", "n1", "r1")
     assert cause.summary.startswith(
-        "gpu slow-0 on n1 is 12.1 % below its peers in pi bfloat16 burst, in each of its newest 3 runs, "
-        "since 2026-01-03 12:00 UTC or before"
+        "gpu slow-0 on n1 is 12.1 % below its peers in pi bfloat16 burst, beyond the limit in each of its newest 3 "
+        ""
+        "runs, since 2026-01-03 12:00 UTC or before"
     )
     assert cause.details["roofs"] == ["pi bfloat16 burst"]
     assert (cause.details["slow_since"], cause.details["slow_since_is_bound"]) == ("2026-01-03T12:00:00Z", True)
@@ -149,8 +150,8 @@ def test_a_slow_node_is_told_with_what_its_gpus_share() -> None:
 
     assert cause.details["reason"] == "thermal"
     assert (
-        "8 of 8 gpus held back by SW thermal slowdown (temperature 88 °C, peers 65 °C; "
-        "SW thermal slowdown 600 ms, peers 0 ms); check the node's fans"
+        "8 of 8 gpus held back by SW thermal slowdown, explains an unknown part of 12.1 % "
+        "(temperature 88 °C, peers 65 °C; SW thermal slowdown 600 ms, peers 0 ms); check the node's fans"
     ) in cause.summary
 
 

@@ -169,6 +169,9 @@ def test_an_outlier_has_its_reasons_with_the_next_step() -> None:
     first = verdict.reasons[0]
     assert first.cause
     assert "restore the default limit" in first.next_step
+    assert verdict.next_step == first.next_step
+    assert first.explains is None
+    assert first.text == "power limit 500 W, peers 700 W, explains an unknown part of 12.5 %"
     assert [(fact.reading, fact.own, fact.peers) for fact in first.facts] == [("power_limit_w", "500 W", "700 W")]
 
 
@@ -177,7 +180,7 @@ def test_the_sentence_names_the_roof_the_loss_and_the_limit() -> None:
     verdict = verdict_on("slow", Fleet([*SOUND, *SLOW]))
 
     assert verdict.text == (
-        "pi bfloat16 burst 12.5 % below 9 peers, beyond the limit of 3.0 % in each of its newest 3 runs, "
+        "pi bfloat16 burst 12.5 % below the median of 9 gpus, beyond the limit of 3.0 % in each of its newest 3 runs, "
         "since 2026-01-03 12:00 UTC or before"
     )
     assert verdict.worst_loss == pytest.approx(0.125)
@@ -212,6 +215,7 @@ def test_a_sound_gpu_says_so_and_has_no_reason() -> None:
 
     assert (verdict.state, verdict.reason, verdict.reasons, verdict.flags) == ("ok", None, (), ())
     assert verdict.text == "within the limits of its peers"
+    assert verdict.next_step is None
     assert only_roof(verdict).standing == "clear"
 
 
@@ -221,6 +225,29 @@ def test_a_retest_is_flagged_and_still_ok() -> None:
 
     assert (verdict.state, verdict.flags) == ("ok", ("retest",))
     assert "measure it again" in verdict.text
+    assert verdict.next_step == "measure it again"
+
+
+def test_a_retest_says_how_many_runs_lie_beyond() -> None:
+    """One alone, or one more that was long ago."""
+    alone = verdict_on("odd", Fleet([*SOUND, *series("odd", [800.0, 800.0, 700.0])]))
+    again = verdict_on("odd", Fleet([*SOUND, *series("odd", [700.0, 800.0, 800.0, 800.0, 700.0])]))
+
+    assert alone.text.startswith(
+        "pi bfloat16 burst: the newest alone of its newest 3 runs lies beyond the limit of 3.0 %"
+    )
+    assert again.text.startswith("pi bfloat16 burst: the newest and 1 more of its newest 5 runs lie beyond the limit")
+
+
+def test_a_gpu_that_is_better_by_now_is_not_called_beyond_the_limit() -> None:
+    """Its streak still accuses it."""
+    verdict = verdict_on("odd", Fleet([*SOUND, *series("odd", [700.0, 700.0, 700.0, 700.0, 780.0, 780.0])]))
+
+    assert verdict.state == "outlier"
+    assert verdict.text == (
+        "pi bfloat16 burst 2.5 % below the median of 9 gpus, which is within the limit of 3.0 %, but beyond it in 4 of "
+        "its newest 6 runs, though not in the newest 2, slow before those since 2025-12-31 12:00 UTC or before"
+    )
 
 
 def test_an_excused_gpu_names_the_mark_and_keeps_its_numbers() -> None:
@@ -262,6 +289,7 @@ def test_a_missing_gpu_keeps_what_was_said_of_it() -> None:
     assert (verdict.state, verdict.last_state) == ("missing", "outlier")
     assert "not_explained" in {reason.code for reason in verdict.reasons}
     assert "when last measured outlier: pi bfloat16 burst 12.5 % below" in verdict.text
+    assert verdict.next_step == "see whether the node runs and its driver lists its gpus"
 
 
 def test_a_gpu_that_only_the_inventory_knows_has_a_verdict() -> None:
@@ -316,7 +344,7 @@ def test_levels_that_set_groups_apart_are_named() -> None:
     verdict = verdict_on("new-gpu-07", Fleet(HALF_UPGRADED))
 
     assert [(level.factor, level.name) for level in only_roof(verdict).band.levels] == [("driver", "580")]
-    assert "below 8 peers with driver 580" in verdict.text
+    assert "below the median of 8 gpus with driver 580" in verdict.text
 
 
 def test_a_slow_link_is_shown_and_never_makes_a_gpu_slow() -> None:
