@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 CONDITIONS: dict[str, Any] = {
-    "memory_bytes": None,
+    "memory_gib": None,
     "sm_count": 132,
     "mig_profile": None,
     "partition": None,

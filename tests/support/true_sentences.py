@@ -200,6 +200,12 @@ _BESIDE = (
     r"(?: with (?P<levels>[^,;]+))?"
 )
 
+
+def _behind(found: Found, words: Words) -> bool:
+    own = words.own = words.roofs[found["roof"]]
+    return own.behind is not None and is_number(found["behind"], own.behind)
+
+
 OF_A_VERDICT: Phrases = (
     (rf"(?:its link )?(?P<roof>ROOF) {_BESIDE}", _beside),
     (rf", beyond the limit of (?P<limit>{PERCENT}) ", _beyond_limit),
@@ -233,11 +239,32 @@ OF_A_VERDICT: Phrases = (
     (r"no judged roof to compare", lambda _, own: not own.verdict.roofs),
     (r"nobody was measured in the last 30 days; old values stand beside one another", _nobody_of_late),
     (r"(?P<kind>accepted|false positive), [^;]+", lambda _, own: bool(own.verdict.excuses)),
-    (r"it should be there and is not: the newest complete roster or the inventory says so", _is("missing")),
+    (
+        r"it should be there and is not: its driver, the newest complete roster or the inventory says so",
+        _is("missing"),
+    ),
     (r"nothing of use was measured: see the outcome of its newest reports", _is("unmeasured")),
     (rf"nothing was measured(?: lately| since {TIME})", _is("stale")),
     (r"somebody else used the gpu during every recent measurement", _is("contended")),
     (r"; when last measured ([a-z_]+): ", lambda found, own: own.verdict.last_state == found[1]),
+    (
+        r"; accused with all gpus that share its setting and are slow together",
+        lambda _, own: own.roof.with_group == "setting",
+    ),
+    (
+        (
+            rf"of these (?:two|3) gpus this one is (?P<behind>{PERCENT}) slower than the (?:other|fastest) in "
+            r"(?P<roof>ROOF)"
+        ),
+        _behind,
+    ),
+    (r", so that nobody can say which of them is as it should be", lambda _, own: "differs" in own.verdict.flags),
+    (
+        rf"(?:known, being repaired|accepted|false positive)(?: until {TIME})?: [^;]+",
+        lambda _, own: bool(own.verdict.excuses),
+    ),
+    (r"; without that ([a-z_]+): ", lambda found, own: own.verdict.last_state == found[1]),
+    (r"; (?=too few peers to compare)", lambda _, own: own.verdict.state in ("insufficient_peers", "known")),
     (r"; (?=its link )", lambda _, own: any(link.standing != "clear" for link in own.verdict.links)),
 )
 
@@ -370,7 +397,17 @@ def is_shared(found: Found, words: Words) -> bool:
 
 _PER_GHZ = rf"its rate per GHz is (?P<below>{PERCENT}) below its peers'"
 
+
+def _shares_a_setting(found: Found, words: Words) -> bool:
+    own = words.engine
+    return any(
+        slow.cohort == own.cohort and own.gpu_id in slow.gpu_ids and len(slow.gpu_ids) == int(found[1])
+        for slow in words.evaluation.settings
+    )
+
+
 OF_A_REASON: Phrases = (
+    (r"(\d+) gpus share [^;]+ and are slow together", _shares_a_setting),
     (r"(?P<noun>[A-Za-z ]+) (?P<own>[\d.]+) (?:W|MHz), peers (?P<peers>[\d.]+) (?:W|MHz)", _pair),
     (r"ECC (on|off), peers (on|off)", lambda found, _: found[1] != found[2]),
     (r"held back by ([A-Za-z ]+)", _counters),
@@ -441,7 +478,7 @@ OF_AN_ALERT: Phrases = (
     (r"gpu \S+(?: on \S+)? needs action: ([^;]+); (.+)", _needs_action),
     (r"gpu (\S+)(?: on \S+)? is ", lambda found, own: found[1] == own.verdict.gpu_id),
     (_ALERTED_ROOF, _alerted),
-    (r", with its (node|rack), which is slow as a whole", lambda found, own: own.roof.with_group == found[1]),
+    (r", with its (node|rack|setting), which is slow as a whole", lambda found, own: own.roof.with_group == found[1]),
     (r", beyond the limit ", lambda _, own: any(run.beyond for run in own.roof.runs)),
     (r"below its own baseline in (?:ROOF(?:, )?)+", lambda _, own: any(drift.counts for drift in own.verdict.drifts)),
     *OF_A_VERDICT[4:10],

@@ -142,7 +142,7 @@ class JudgedReport:
     @property
     def is_valid(self) -> bool:
         """Whether its rates may move a median; each roof may still be implausible."""
-        return self.is_measured and not self.contended and not self.conflict and not self.health.unstable
+        return self.is_measured and not self.contended and not self.conflict
 
 
 _Id = TypeVar("_Id")

@@ -165,7 +165,11 @@ def cohort_members(cohort: Cohort, members: Sequence[Member]) -> CohortMembers:
     floor = scale_floor(values_of(member.runs[: member.value_runs]) for member in recent)
     settings = slower_settings(recent, effect_gate(floor))
     without_vote = {member.gpu_id for own in settings.values() for member in own}
-    counted = [member for member in recent if member.gpu_id not in without_vote] if without_vote else recent
+    without_vote |= {member.gpu_id for member in recent if not member.is_stable}
+    counted = [member for member in recent if member.gpu_id not in without_vote]
+    if not counted:
+        # Where all reports call themselves unstable, these are what there is to see.
+        without_vote, counted = set(), recent
     uncounted = [member for member in members if not member.in_window or member.gpu_id in without_vote]
     return CohortMembers(cohort, counted, uncounted, settings, floor)
 

@@ -184,7 +184,7 @@ def _accused_with(verdict: Verdict, group: tuple[AccusationLevel, GroupWord] | N
 def _slow(verdicts: Iterable[Verdict], place_of: Callable[[Verdict], NodeName | RackName | None]) -> list[PlaceVerdict]:
     by_cohort: dict[Cohort, dict[NodeName | RackName, list[Verdict]]] = defaultdict(lambda: defaultdict(list))
     for verdict in verdicts:
-        if verdict.limits.has_verdict and verdict.member.in_window:
+        if verdict.limits.has_verdict and verdict.member.in_window and verdict.member.is_stable:
             place = place_of(verdict)
             if place is not None:
                 by_cohort[verdict.cohort][place].append(verdict)

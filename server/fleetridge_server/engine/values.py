@@ -154,6 +154,8 @@ class Member(NamedTuple):
         value: median of the newest (at most three) of them; of those in the window, where there are any.
         value_runs: how many runs these are.
         in_window: whether the value is recent enough to move the cohort's median.
+        is_stable: False where all that is known are reports that call themselves unstable: shown, without a vote, and
+            accused of nothing.
     """
 
     gpu_id: str
@@ -162,6 +164,7 @@ class Member(NamedTuple):
     value: float
     value_runs: int
     in_window: bool
+    is_stable: bool = True
 
     @property
     def newest(self) -> Run:
@@ -203,7 +206,8 @@ def members_by_cohort(histories: Mapping[str, Sequence[JudgedReport]], as_of: da
             cohort, members = found[key]
             in_window = newest.ordered_at >= window_from
             count = _value_runs(runs, window_from) if in_window else min(len(runs), rule.NEWEST_REPORTS)
-            members.append(Member(gpu_id, cohort, tuple(runs), _value(runs, count), count, in_window))
+            is_stable = not newest.health.unstable
+            members.append(Member(gpu_id, cohort, tuple(runs), _value(runs, count), count, in_window, is_stable))
     return {cohort: _adjusted(members) for cohort, members in cohorts.items()}
 
 
@@ -267,7 +271,20 @@ def middle_of_few(values: list[float]) -> float:
 
 
 def _runs_by_roof(reports: Sequence[JudgedReport]) -> list[tuple[RoofKey, list[Run]]]:
-    """Runs of one gpu, newest first, under the conditions of the newest run of each roof and method."""
+    """
+    Runs of one gpu, newest first, under the conditions of the newest run of each roof and method.
+
+    Reports that call themselves unstable stand in only where there are no others of a roof.
+    """
+    if not any(report.health.unstable for report in reports):
+        return _runs_of(reports)
+    stable = _runs_of([report for report in reports if not report.health.unstable])
+    known = {(roof, runs[0].report.conditions.method) for roof, runs in stable}
+    unstable = _runs_of([report for report in reports if report.health.unstable])
+    return [*stable, *(own for own in unstable if (own[0], own[1][0].report.conditions.method) not in known)]
+
+
+def _runs_of(reports: Sequence[JudgedReport]) -> list[tuple[RoofKey, list[Run]]]:
     found: list[tuple[RoofKey, list[Run]]] = []
     by_method: dict[str | None, dict[RoofKey, list[Run]]] = defaultdict(dict)
     for report in reports:

@@ -280,8 +280,18 @@ def _pairs(cohorts: Iterable[JudgedCohort]) -> Iterable[_Pair]:
                     yield _Pair(member, limits, p, counted, lowest[is_lowest], fastest if counted else None)
 
 
+def _of_unstable(member: Member, limits: Limits) -> Accusation:
+    """What reports that call themselves unstable accuse a gpu of: nothing; one beyond the limit asks for a retest."""
+    is_beyond = limits.has_verdict and limits.is_beyond(member.value)
+    return Accusation(AccusationLevel.CLEAR, retest=is_beyond)
+
+
 def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
     member, limits = pair.member, pair.limits
+    if member.is_stable:
+        finding = accusation(member.runs, limits, believed_p, pair.peers_lowest)
+    else:
+        finding = _of_unstable(member, limits)
     return Verdict(
         member=member,
         limits=limits,
@@ -289,7 +299,7 @@ def _verdict(pair: _Pair, believed_p: float, q: float | None) -> Verdict:
         z=limits.z(member.value) if limits.has_verdict else None,
         p=pair.p,
         q=q,
-        finding=accusation(member.runs, limits, believed_p, pair.peers_lowest),
+        finding=finding,
         counted=pair.counted,
         behind=_behind(member.value, pair.fastest_of_few),
     )

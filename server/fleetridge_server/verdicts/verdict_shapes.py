@@ -254,8 +254,9 @@ class GpuVerdict(Answer):
     the first of `reasons`: what the gpu shares with its whole node or rack, else a cause where there is one.
     `worst_loss` is the largest loss over its judged roofs. `slow_since` is since when the gpu has been slow in the roof
     that `text` is about, by its runs and not by when somebody looked (with `slow_since_is_bound` since then or before);
-    null for a gpu that is not accused. `measured_at` is the time of its newest measurement, whatever came of it. `next_step` is
-    the one thing to do next: that of the first reason, or what its state asks for; null where there is nothing to do.
+    null for a gpu that is not accused. `measured_at` is the time of its newest measurement, whatever came of it.
+    `next_step` is the one thing to do next: that of the first reason, or what its state asks for; null where there is
+    nothing to do.
     `health` is what needs action whatever the rates are (repairs, memory errors, links, clocks that are held down),
     each with a step of its own; it makes no gpu slow.
     """

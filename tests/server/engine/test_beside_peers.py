@@ -33,13 +33,20 @@ def test_two_products_of_one_name_are_not_implausible() -> None:
     assert "implausible" not in {own.state for own in found.states.values()}
 
 
-def test_a_report_that_calls_itself_unstable_accuses_nobody() -> None:
-    runs = series("odd", [60.0] * 3)
-    shaky = [replace(own, health=replace(own.health, unstable=True)) for own in runs]
-    assert judged([*fleet([100.0] * 9, runs=3), *shaky]).states["odd"].state == "unmeasured"
-    assert (
-        judged([*fleet([100.0] * 9, runs=3), *shaky, report("odd", 100.0, days_ago=-0.01)]).states["odd"].state == "ok"
-    )
+def test_reports_that_call_themselves_unstable_accuse_nobody_and_move_no_median() -> None:
+    shaky = [replace(own, health=replace(own.health, unstable=True)) for own in series("odd", [60.0] * 3)]
+    peers = fleet([100.0] * 9, runs=3)
+    found = judged([*peers, *shaky])
+    (verdict,) = found.verdicts["odd"]
+    assert (found.states["odd"].state, verdict.finding.retest, verdict.limits.n) == ("ok", True, 9)
+    steady = judged([*peers, *shaky, report("odd", 100.0, days_ago=-0.01)])
+    assert (steady.states["odd"].state, steady.verdicts["odd"][0].member.value) == ("ok", 100.0)
+
+
+def test_where_all_reports_call_themselves_unstable_they_are_what_is_shown() -> None:
+    shaky = [replace(own, health=replace(own.health, unstable=True)) for own in series("odd", [60.0] * 3)]
+    (verdict,) = judged(shaky).verdicts["odd"]
+    assert (verdict.member.value, verdict.counted) == (60.0, True)
 
 
 def test_slow_gpus_that_lie_together_are_said_to() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from fleetridge_server.evaluation.alert_causes import alert_causes
 
 from fleetridge_server.engine.evaluation import Evaluation, Fleet, evaluate
 from fleetridge_server.engine.evidence import GpuHealth, JudgedReport
@@ -14,6 +13,7 @@ from fleetridge_server.engine.explanation import explanations
 from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.health import HEALTH_CODES, HEALTH_STEPS
 from fleetridge_server.evaluation.summary import evaluation_body
+from fleetridge_server.verdicts.alerts import alert_causes
 from support.judged import AS_OF, DAY, H2D, at_node, reading, series
 
 SOUND = GpuHealth(

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleetridge_server.evaluation.alert_causes import alert_causes
-from fleetridge_server.simulate.fleet import FAULTS, Fault, FaultName, FleetPlan, simulated_reports
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,10 +29,14 @@ from fleetridge_server.engine.rule import EXPLAINED_PART
 from fleetridge_server.engine.upgrades import floors
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.summary import evaluation_body
+from fleetridge_server.simulate.faults import FAULTS, Fault, FaultName
+from fleetridge_server.verdicts.alerts import alert_causes
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, references_of
 from fleetridge_server.verdicts.record import Recorder, shown_verdict
 from fleetridge_server.verdicts.sentence import subject_of
+from support.drifts import gpu_drifts
 from support.judged import AS_OF, DAY, H2D, MONDAY, PI, at_node, reading, series
+from support.simulated_fleet import FleetPlan, simulated_reports
 from support.true_sentences import OF_A_REASON, OF_A_VERDICT, OF_AN_ALERT, OF_HEALTH, PERCENT, Words, is_number, read
 
 
