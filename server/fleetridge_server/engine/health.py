@@ -19,7 +19,7 @@ from fleetridge_server.engine.rule import CLOCK_LOWER, FEWEST_PEERS
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.values import is_link
 from fleetridge_server.engine.verdict import Verdict
-from fleetridge_server.engine.wording import counted, reading_words, roof_words
+from fleetridge_server.engine.wording import counted, reading_words, roof_words, setting_words
 
 # In the order in which they are told.
 HealthCode = Literal[
@@ -111,7 +111,8 @@ _NOTHING_READ = GpuHealth()
 
 def _slow_links(links: Iterable[Verdict]) -> Iterator[HealthFault]:
     for own in links:
-        gpus = counted(own.limits.n, "gpu")
+        levels = " and ".join(setting_words(*level) for level in own.limits.levels)
+        gpus = counted(own.limits.n, "gpu") + (f" with {levels}" if levels else "")
         yield HealthFault("slow_link", f"{roof_words(own.cohort.roof)} {percent(own.loss)} below the median of {gpus}")
 
 

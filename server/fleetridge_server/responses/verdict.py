@@ -204,8 +204,14 @@ _NOT_KEPT = "its numbers are no longer kept for that time"
 
 def state_shown(summary: VerdictSummary) -> VerdictShown:
     """What is known of a verdict whose numbers are no longer kept."""
-    return shape_of(
-        VerdictShown, summary, text=_NOT_KEPT, flags=(), reasons=(), slow_since=None, slow_since_is_bound=False
+    return VerdictShown(
+        state=summary.state,
+        last_state=summary.last_state,
+        since=summary.since,
+        text=_NOT_KEPT,
+        loss=summary.loss,
+        flags=(),
+        reasons=(),
     )
 
 

@@ -27,6 +27,7 @@ from fleetridge_server.text.words import (
     old,
     reason_code,
     ridge_words,
+    standing_word,
     state_word,
 )
 from fleetridge_server.verdicts.roof_shapes import GpuBandwidth, GpuRidge, ReportSummary, ShownRoof
@@ -64,7 +65,7 @@ def roof_verdict(own: JudgedRoof) -> str:
     """What is said of a gpu in one roof, in a word."""
     if own.band.note is not None:
         return "few peers"
-    return "excused" if own.excused else own.standing
+    return "excused" if own.excused else standing_word(own)
 
 
 def drift_words(drift: DriftShown) -> str:

@@ -56,7 +56,7 @@ def test_slow_gpus_that_lie_together_are_said_to() -> None:
     ]
     (notice,) = [own for own in judged(reports).notices if own.kind == "slow_cluster"]
     assert len(notice.gpu_ids) == 7
-    assert "7 slow gpus lie together" in notice.text
+    assert "7 gpus that are slow lie together" in notice.text
 
 
 def test_slow_gpus_that_differ_are_not_said_to_lie_together() -> None:
