@@ -163,8 +163,8 @@ def slow_cluster_notices(verdicts: Iterable[Verdict], groups: Iterable[PlaceVerd
         if len(near) >= SLOW_CLUSTER_FEWEST:
             low, high = percent(near[0].loss), percent(near[-1].loss)
             text = (
-                f"{len(near)} gpus that are slow lie together, {low} to {high} below their peers: look for what they share "
-                "before any single card"
+                f"{len(near)} gpus that are slow lie together, {low} to {high} below their peers: look for what they "
+                "share before any single card"
             )
             effect = -median(verdict.loss for verdict in near)
             gpu_ids = tuple(sorted(verdict.gpu_id for verdict in near))
