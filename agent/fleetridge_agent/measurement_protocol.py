@@ -22,8 +22,8 @@ REPS = 25
 WARMUP = 10
 
 # Blocks after which a roof may stop. Repetitions follow each other within milliseconds and share one clock and one
-# temperature, so they are no independent samples; blocks with a rest between them are. Eight is the fewest at which
-# the range covers the median with the confidence below; doubling costs little when the first look decides nothing.
+# temperature, so they are no independent samples; blocks with a rest between them are. Of seven the range covers the
+# median with the confidence below; eight is one more, and doubling costs little when the first look decides nothing.
 LOOKS = (8, 16, 32)
 
 # Chance that one of the three looks misses the median: 5 % shared out among them, so that the interval of whichever

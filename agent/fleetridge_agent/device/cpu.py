@@ -43,7 +43,7 @@ _NEVER_ON_CPU = {
 
 
 class CpuDevice:
-    """The cores that this process may use; satisfies `contract.Device`."""
+    """The cores that this process may use; satisfies `interface.Device`."""
 
     def __init__(self, host: Host, environ: Mapping[str, str]) -> None:
         self._host = host

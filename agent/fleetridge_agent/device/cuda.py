@@ -69,7 +69,7 @@ def open_cuda(gpu: CudaGpu, nvml: Nvml | None, host: Host, environ: Mapping[str,
 
 
 class CudaDevice:
-    """One gpu, on the current CUDA device of this process; satisfies `contract.Device`."""
+    """One gpu, on the current CUDA device of this process; satisfies `interface.Device`."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ def _event() -> torch.cuda.Event:
 
 
 class ReplayedCopies:
-    """Copies of the operands of one product; satisfies `contract.Copies`."""
+    """Copies of the operands of one product; satisfies `interface.Copies`."""
 
     def __init__(self, gemm: Gemm, fill: Fill, count: int, device: torch.device) -> None:
         self._gemm = gemm

@@ -1,5 +1,5 @@
 """
-Gpus that left the fleet without anybody saying so: replaced in their slot, or silent for as long as a value counts.
+Gpus that left the fleet without anybody saying so: replaced in their slot, or silent for too long.
 
 Nobody misses them, they move no median, and they have no state; who they were and who took their place is said once.
 """

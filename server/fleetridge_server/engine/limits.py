@@ -56,7 +56,7 @@ class Limits:
         limit: loss past which a gpu is beyond.
         wide: whether the scale alone decides, as the cohort scatters too widely.
         levels: of the factors by which the cohort was split.
-        of_faster_half: whether the median is that of the faster half, as the slower half is set apart (`halves`).
+        of_faster_half: whether the median is that of the faster half, as the slower one lies apart (`level_centers`).
         is_recent: whether anybody of the group was measured in the window; if not, old values judge nobody.
     """
 

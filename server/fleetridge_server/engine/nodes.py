@@ -1,8 +1,8 @@
 """
 Nodes: gpus that are missing from them, and the cost of the slowest gpu to a job.
 
-Missing gpus follow from rosters and the inventory. A synchronous job runs at the pace of its slowest gpu: with n gpus
-of rates r it gets n·min(r) of the sum of r.
+Missing gpus follow from rosters, from what the driver says of a card that it lost, and from the inventory. A
+synchronous job runs at the pace of its slowest gpu: with n gpus of rates r it gets n·min(r) of the sum of r.
 """
 
 from collections import defaultdict

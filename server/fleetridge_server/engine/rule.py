@@ -1,5 +1,7 @@
 """
-Every constant of the rule, with its reason: what is compared, when a gpu is slow, and when that raises an alert.
+Every constant of the rule, with its reason: what is compared, and when a gpu, a node, a rack or a setting is slow.
+
+Which states and faults raise an alert stands in `verdicts.alerts` and `engine.health`.
 
 A change here changes verdicts; it raises `RULE_VERSION`.
 """
@@ -161,7 +163,6 @@ NODE_RUN_WITHIN = timedelta(hours=1)
 
 # A gpu near the limit keeps its level of accusation until it is clearly inside, so that it does not come and go.
 CLEAR_PART = 0.8
-CLEAR_RUNS = 2
 
 # With four or five the median is moved by every one of them.
 FEWEST_FOR_OUTLIER = 6

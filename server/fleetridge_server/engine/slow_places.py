@@ -9,6 +9,8 @@ Power, cooling and settings belong to a node: where its gpus are slow together t
     p      = one-sided, of (place - median of places) / scale, from t(ν_n), normal where floored
     slow   = q ≤ 5 % (Benjamini–Hochberg over the device's places and roofs) and a loss of at least 3 %
 
+A node whose gpus are all accused by themselves is slow without any test, and so is a rack all of whose nodes are.
+
 Slow once is a note. A place is accused where it is slow with q ≤ 0.5 %, and so are, with q ≤ 5 %, both halves of its
 newest runs by themselves, an hour or more apart. Gpus of one setting are held against those without it in the same way.
 """
@@ -58,8 +60,9 @@ class PlaceVerdict:
 
     Attributes:
         loss: of the place, against the median of the places of its kind.
-        q: share of healthy ones to expect among all that are as unlikely.
-        of: places that were compared.
+        q: share of healthy ones to expect among all that are as unlikely; where nothing was tested, the largest of its
+            gpus.
+        of: places that were compared, or that there are.
         gpu_ids: of its gpus that share the loss, worst first; who lies within half a gate of the peers does not.
         is_accused: both halves of its runs say so, and chance would in one healthy place of two hundred.
         is_suspect: both halves say so, and chance would more often; else it is a note.

@@ -101,7 +101,7 @@ class Dropped:
 
 def drop_old(
     database: Database,
-    documents_kept: timedelta,
+    documents_kept: timedelta | None,
     now: datetime,
     *,
     is_ending: Callable[[], bool] = lambda: False,
@@ -113,7 +113,7 @@ def drop_old(
     Args:
         database: where; on PostgreSQL its engine has no statement timeout.
         documents_kept: age from which on a document goes, counted up to the newest report: a fleet that fell silent
-            keeps its last documents.
+            keeps its last documents. None keeps all.
         now: by this machine's clock.
         is_ending: asked between two steps whether to stop there.
         pause: waits for a number of seconds.
@@ -128,7 +128,7 @@ def drop_old(
         newest = session.scalar(select(func.max(Report.received_at)))
         day = datetime.combine((now - EVERY_HOUR_KEPT).date(), datetime.min.time(), now.tzinfo)
         superseded = superseded_evaluations(session, day)
-    if newest is not None:
+    if newest is not None and documents_kept is not None:
         dropped.before = min(now, newest) - documents_kept
         steps.drop_documents(dropped, dropped.before)
     long_ago = now - NOTIFICATIONS_KEPT
@@ -228,9 +228,10 @@ class Daily:
         with closing(open_database(self.database_url, statement_timeout_ms=0)) as database:
             now = datetime.now(timezone.utc)
             make_months(database.engine, months_ahead(now))
-            if self.documents_days is not None:
-                kept = timedelta(days=self.documents_days)
-                _log.info("%s", dropped_message(drop_old(database, kept, now, is_ending=end.is_set, pause=end.wait)))
+            kept = None if self.documents_days is None else timedelta(days=self.documents_days)
+            dropped = drop_old(database, kept, now, is_ending=end.is_set, pause=end.wait)
+            if kept is not None or dropped.evaluations or dropped.notifications:
+                _log.info("%s", dropped_message(dropped))
 
 
 def daily_task(daily: Daily) -> Task:

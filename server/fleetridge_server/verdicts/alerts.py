@@ -2,7 +2,8 @@
 Alerts: what of an evaluation somebody has to hear of, and since when.
 
 An alert is about a gpu that is an outlier, has drifted or cannot be right; a node or a rack that is slow as a whole,
-once instead of each of its gpus; gpus that are not there, once for each node; a fleet that became slower together. A
+once instead of each of its gpus; gpus that share a setting and are slow; a version that is slower than another; memory
+whose repair waits or failed; gpus that are not there, once for each node; a fleet that became slower together. A
 suspicion or a gap in the measurements is shown, and wakes nobody.
 
 An alert is opened by the evaluation that finds something wrong and resolved by the one that finds it well again, in the

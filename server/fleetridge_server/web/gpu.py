@@ -42,7 +42,7 @@ _UNKNOWN = "no verdict yet: the newest evaluation does not know this gpu"
 @dataclass(frozen=True, slots=True)
 class GpuPage:
     """
-    What the page shows: of the runs the newest, of which there are `history_runs` here.
+    What the page shows: of the runs the newest, of which there are `runs_shown` here.
 
     Attributes:
         said: one sentence.

@@ -34,7 +34,7 @@ def arrive(database: Database, received_at: datetime) -> None:
 def test_documents_are_dropped_only_where_that_was_asked_for(
     days: int | None, kept: list[datetime], database_url: str, database: Database
 ) -> None:
-    """A server that was told nothing keeps everything."""
+    """A server that was told nothing keeps every document."""
     for received_at in (OLD, NOW):
         arrive(database, received_at)
 

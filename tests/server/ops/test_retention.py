@@ -224,8 +224,9 @@ def test_a_killed_retention_is_taken_up_by_the_next(look: int, database_url: str
     assert (count(database, Document), count(database, Report)) == (1, 301)
 
 
-def test_messages_that_were_sent_long_ago_go(database: Database) -> None:
-    """Those still to be sent stay, however old."""
+@pytest.mark.parametrize("documents_kept", [KEPT, None])
+def test_messages_that_were_sent_long_ago_go(documents_kept: timedelta | None, database: Database) -> None:
+    """Those still to be sent stay, however old; how long documents are kept has no part in it."""
     arrive(database, NOW)
     long_ago, lately = NOW - NOTIFICATIONS_KEPT - DAY, NOW - DAY
     rows = [(number, ended) for number, ended in enumerate([long_ago, lately, None], start=1)]
@@ -246,21 +247,22 @@ def test_messages_that_were_sent_long_ago_go(database: Database) -> None:
             ],
         )
 
-    dropped = drop_old(database, KEPT, NOW, pause=no_pause)
+    dropped = drop_old(database, documents_kept, NOW, pause=no_pause)
 
     with database.reading() as session:
         assert set(session.scalars(select(Notification.id))) == {2, 3}
     assert dropped.notifications == 1
 
 
-def test_of_each_past_day_the_last_evaluation_stays(database: Database) -> None:
+@pytest.mark.parametrize("documents_kept", [KEPT, None])
+def test_of_each_past_day_the_last_evaluation_stays(documents_kept: timedelta | None, database: Database) -> None:
     """Of the series, after a quarter; those that somebody asked for stay beside it, and so does what is newer."""
     arrive(database, NOW)
     with database.writing() as session:
         device_id = session.scalar(select(Device.id))
         session.execute(insert(StoredEvaluation), [evaluation(number, device_id) for number in range(8)])
 
-    dropped = drop_old(database, KEPT, NOW + EVERY_HOUR_KEPT, pause=no_pause)
+    dropped = drop_old(database, documents_kept, NOW + EVERY_HOUR_KEPT, pause=no_pause)
 
     with database.reading() as session:
         assert set(session.scalars(select(StoredEvaluation.id))) == {2, 3, 5, 6, 7, 8}
