@@ -85,9 +85,16 @@ class Tab:
 
     def keep(self, name: str) -> Path:
         """Keep a picture of the whole page."""
+        from playwright.sync_api import Error  # noqa: PLC0415 # no part of the environment of `make test`
+
         SCREENSHOTS.mkdir(exist_ok=True)
         path = SCREENSHOTS / f"{name}.png"
-        self.page.screenshot(path=path, full_page=True)
+        try:
+            self.page.screenshot(path=path, full_page=True)
+        except Error:
+            # A browser short of processor time now and then gives no picture at all; a page that cannot be shown
+            # gives none the second time either.
+            self.page.screenshot(path=path, full_page=True)
         return path
 
 
