@@ -214,9 +214,11 @@ FEWEST_PLACES = 5
 # Less is nobody's trouble, however certain it is.
 PLACE_LOSS = 0.03
 
-# Of a thousand evaluations of a healthy fleet no more than five are to accuse a node; nodes that differ for good do so
-# in both halves of their runs, so that these alone do not show it.
-FALSE_PLACES = 0.005
+# Of a thousand evaluations of a healthy fleet no more than five are to accuse a node. Spreads have heavier tails than
+# the test supposes: asked for 0.5 %, it accused in 0.8 % (4 gpus a node, noisy) and 0.7 % (2 a node), asked for half
+# of that in 0.5 % and 0.4 % (docs/benchmarks.md). Nodes that differ for good do so in both halves of their runs, so
+# that these alone do not show it.
+FALSE_PLACES = 0.0025
 
 # A gpu of a slow node shares its loss where it lies at least half a gate below its peers.
 NODE_GATE_PART = 0.5

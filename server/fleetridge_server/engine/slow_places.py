@@ -11,7 +11,7 @@ Power, cooling and settings belong to a node: where its gpus are slow together t
 
 A node whose gpus are all accused by themselves is slow without any test, and so is a rack all of whose nodes are.
 
-Slow once is a note. A place is accused where it is slow with q ≤ 0.5 %, and so are, with q ≤ 5 %, both halves of its
+Slow once is a note. A place is accused where it is slow with q ≤ 0.25 %, and so are, with q ≤ 5 %, both halves of its
 newest runs by themselves, an hour or more apart. Gpus of one setting are held against those without it in the same way.
 """
 
@@ -64,7 +64,7 @@ class PlaceVerdict:
             gpus.
         of: places that were compared, or that there are.
         gpu_ids: of its gpus that share the loss, worst first; who lies within half a gate of the peers does not.
-        is_accused: both halves of its runs say so, and chance would in one healthy place of two hundred.
+        is_accused: both halves of its runs say so, and chance would in one healthy place of four hundred.
         is_suspect: both halves say so, and chance would more often; else it is a note.
     """
 
