@@ -35,7 +35,8 @@ from fleetridge_server.http.parameters import (
 from fleetridge_server.problems import FieldError, Problem, ProblemError, faulty
 from fleetridge_server.responses.alert import AlertList, MarkList, MarkShown, alert_shown, mark_shown
 from fleetridge_server.text import fleet as fleet_text
-from fleetridge_server.verdicts.alerts import AlertKind, AlertState, alert_page, alert_with
+from fleetridge_server.verdicts.alert_causes import AlertKind
+from fleetridge_server.verdicts.alerts import AlertState, alert_page, alert_with
 
 _alerts, _marks = APIRouter(tags=["alerts"]), APIRouter(tags=["marks"])
 

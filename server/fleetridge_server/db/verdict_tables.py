@@ -181,7 +181,7 @@ class Alert(Base):
     Attributes:
         kind: `gpu`, `node` (slow as a whole), `rack`, `cohort` (slower as a whole), `missing` (gpus of a node, or it),
             `health` (a gpu whose memory has to be repaired).
-        subject: what it is about, within its kind and device; see `verdicts.alerts`.
+        subject: what it is about, within its kind and device; see `verdicts.alert_causes`.
         open_key: kind, device and subject while it is open, so that there is one only; null once it is resolved.
         cluster, node, rack, gpu: where it is, as far as it is in one place.
         state: of the gpu now, or at the end; else the word for what is wrong.

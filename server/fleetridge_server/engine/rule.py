@@ -1,7 +1,7 @@
 """
 Every constant of the rule, with its reason: what is compared, and when a gpu, a node, a rack or a setting is slow.
 
-Which states and faults raise an alert stands in `verdicts.alerts` and `engine.health`.
+Which states and faults raise an alert stands in `verdicts.alert_causes` and `engine.health`.
 
 A change here changes verdicts; it raises `RULE_VERSION`.
 """

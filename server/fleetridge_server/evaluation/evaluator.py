@@ -25,7 +25,7 @@ from fleetridge_server.engine.gpu_state import GpuState
 from fleetridge_server.engine.rule import RULE_VERSION
 from fleetridge_server.evaluation.judgement import Judgement, judge_device
 from fleetridge_server.evaluation.kept_histories import GPUS_AT_ONCE, due_gpus, refresh_histories
-from fleetridge_server.verdicts.alerts import accused_roofs, alert_causes
+from fleetridge_server.verdicts.alert_causes import accused_roofs, alert_causes
 from fleetridge_server.verdicts.fleet_order import packed_column, packed_order
 from fleetridge_server.verdicts.record import VerdictRecord
 from fleetridge_server.verdicts.save import (

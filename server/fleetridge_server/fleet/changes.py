@@ -15,7 +15,7 @@ from fleetridge_server.db.verdict_tables import Alert, VerdictChange
 from fleetridge_server.engine.cohort import Span
 from fleetridge_server.engine.gpu_state import State
 from fleetridge_server.fleet.members import verdict_counts
-from fleetridge_server.verdicts.alerts import SILENCED
+from fleetridge_server.verdicts.alert_causes import SILENCED
 from fleetridge_server.verdicts.stored import EvaluationRef
 
 

@@ -10,7 +10,7 @@ from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, M
 from fleetridge_server.responses.fleet import ActionNeeded, Changes, Coverage, DeviceVerdicts, FleetAnswer, WorstNode
 from fleetridge_server.text import words
 from fleetridge_server.text.words import ago, at, blocks, counts, lines, more_follows, slow_since, state_word
-from fleetridge_server.verdicts.alerts import SILENCED
+from fleetridge_server.verdicts.alert_causes import SILENCED
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, StragglerShown
 
 # Healthy gpus differ by a per cent or two, and somebody is always the slowest.

@@ -18,7 +18,8 @@ from fleetridge_server.db.tables import Device
 from fleetridge_server.db.verdict_tables import CurrentVerdict, EvaluationColumns, StoredEvaluation, VerdictChange
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
 from fleetridge_server.engine.gpu_state import ACCUSING, STATES, State, what_is_said
-from fleetridge_server.verdicts.alerts import AlertCause, Settled, settle_alerts
+from fleetridge_server.verdicts.alert_causes import AlertCause
+from fleetridge_server.verdicts.alerts import Settled, settle_alerts
 from fleetridge_server.verdicts.series import (
     DeviceGroup,
     KnownVerdict,

@@ -29,7 +29,8 @@ from fleetridge_server.http.authentication import CurrentCaller
 from fleetridge_server.http.parameters import OpenDatabase
 from fleetridge_server.problems import FieldError, faulty, field_errors
 from fleetridge_server.responses.alert import AlertList, AlertShown, MarkList, MarkShown
-from fleetridge_server.verdicts.alerts import SILENCED, AlertKind, AlertState
+from fleetridge_server.verdicts.alert_causes import SILENCED, AlertKind
+from fleetridge_server.verdicts.alerts import AlertState
 from fleetridge_server.web.forms import form_of, kept, local, query_of, visitor_of, written
 from fleetridge_server.web.rendering import Frame, Links, html
 from fleetridge_server.web.words import Filters, choices, state_word

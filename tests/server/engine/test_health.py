@@ -13,7 +13,7 @@ from fleetridge_server.engine.explanation import explanations
 from fleetridge_server.engine.gpu_state import Mark
 from fleetridge_server.engine.health import HEALTH_CODES, HEALTH_STEPS
 from fleetridge_server.evaluation.summary import evaluation_body
-from fleetridge_server.verdicts.alerts import alert_causes
+from fleetridge_server.verdicts.alert_causes import alert_causes
 from support.judged import AS_OF, DAY, H2D, at_node, reading, series
 
 SOUND = GpuHealth(

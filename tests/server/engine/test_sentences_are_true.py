@@ -30,7 +30,7 @@ from fleetridge_server.engine.upgrades import floors
 from fleetridge_server.engine.values import by_gpu
 from fleetridge_server.evaluation.summary import evaluation_body
 from fleetridge_server.simulate.faults import FAULTS, Fault, FaultName
-from fleetridge_server.verdicts.alerts import alert_causes
+from fleetridge_server.verdicts.alert_causes import alert_causes
 from fleetridge_server.verdicts.evaluation_shapes import SlowPlace, references_of
 from fleetridge_server.verdicts.record import Recorder, shown_verdict
 from fleetridge_server.verdicts.sentence import subject_of

@@ -11,7 +11,7 @@ from fleetridge_server.engine.evidence import JudgedReport, NodeName
 from fleetridge_server.engine.explanation import explanations
 from fleetridge_server.engine.gpu_state import Mark, MarkKind
 from fleetridge_server.engine.nodes import ExpectedNode
-from fleetridge_server.verdicts.alerts import SILENCED, AlertCause, accused_roofs, alert_causes
+from fleetridge_server.verdicts.alert_causes import SILENCED, AlertCause, accused_roofs, alert_causes
 from support.judged import AS_OF, DAY, PI, at_node, report, series
 
 HEALTHY = [report for number in range(24) for report in series(f"ok-{number:02}", [800.0 + number * 0.1] * 3)]
