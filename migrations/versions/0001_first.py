@@ -111,7 +111,6 @@ def _gpus() -> None:
         sa.Column("last_report_id", sa.Uuid(), nullable=False),
         sa.Column("last_rank", sa.Text(), nullable=False),
         sa.Column("is_due", sa.Boolean(), server_default=sa.true(), nullable=False),
-        sa.Column("identity_conflict", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("several_nodes", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("quarantined", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("measured_at", UTC_TIME, nullable=True),

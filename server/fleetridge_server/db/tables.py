@@ -127,7 +127,6 @@ class Gpu(Base):
         first_seen, last_seen, last_report_id, last_rank: as in `nodes`.
         measured_at: ordering time of its newest valid report with rates; null where there is none.
         is_due: whether it reported something that its row in `gpu_histories` does not know yet.
-        identity_conflict: whether its newest report claims it for another node than one within an hour did.
         several_nodes: whether its reports may come from more than one node; where they do not, none conflict.
         quarantined: whether all its reports are in quarantine, so that it is not shown.
     """
@@ -154,7 +153,6 @@ class Gpu(Base):
     last_rank: Mapped[str]
     measured_at: Mapped[datetime | None]
     is_due: Mapped[bool] = mapped_column(server_default=true())
-    identity_conflict: Mapped[bool] = mapped_column(server_default=false())
     several_nodes: Mapped[bool] = mapped_column(server_default=false())
     quarantined: Mapped[bool] = mapped_column(server_default=false())
 

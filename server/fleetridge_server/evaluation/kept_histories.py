@@ -68,9 +68,8 @@ def refresh_histories(session: Session, device_group: DeviceGroup, gpu_rows: Seq
         for subject in subjects
     ]
     session.execute(insert_or_replace(session, _KEPT), rows)
-    claimed = [gpu_row for gpu_row, own in reports.items() if own and own[0].conflict]
     done = update(Gpu).where(Gpu.id.in_(subject.gpu_row for subject in subjects))
-    session.execute(done.values(is_due=False, identity_conflict=Gpu.id.in_(claimed)))
+    session.execute(done.values(is_due=False))
     return len(subjects)
 
 

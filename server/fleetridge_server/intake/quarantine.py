@@ -143,7 +143,6 @@ def _known_of_gpu(report: Report) -> Row:
         **facts,
         "stated": stated | {"device_id": f"{report.device_certainty or 0:d} {rank}"},
         "is_due": True,
-        "identity_conflict": False,
         "several_nodes": False,
         "measured_at": None,
         **_seen(report),

@@ -3,9 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
-from fleetridge_server.db.tables import Gpu
 from fleetridge_server.db.verdict_tables import GpuHistoryRow
 from fleetridge_server.evaluation import kept_histories
 from fleetridge_server.evaluation.judged_reports import judged_reports
@@ -114,24 +113,6 @@ def test_a_history_of_an_older_format_is_made_anew(fleet: Fleet) -> None:
     assert refreshed(fleet) == 1
     with fleet.database.reading() as session:
         assert len(histories(session, fleet.device_group(), fleet.now)) == 3
-
-
-def test_a_gpu_that_two_nodes_claim_carries_the_flag_until_it_is_over(fleet: Fleet) -> None:
-    """Later it has moved."""
-
-    def is_claimed() -> bool:
-        with fleet.database.reading() as session:
-            return session.scalars(select(Gpu.identity_conflict)).one()
-
-    fleet.store([a_report("GPU-1", node__name="a"), a_report("GPU-1", node__name="b", at=NOON + HOUR / 3)])
-    refreshed(fleet)
-    while_claimed = is_claimed()
-    fleet.now += DAY
-    fleet.store([a_report("GPU-1", node__name="b", at=NOON + DAY)])
-    flag_after_report = is_claimed()
-    refreshed(fleet)
-
-    assert (while_claimed, flag_after_report, is_claimed()) == (True, True, False)
 
 
 def test_histories_are_read_whole_in_however_many_statements(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

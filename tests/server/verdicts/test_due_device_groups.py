@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy import select
 
-from fleetridge_server.db.tables import Gpu, Report, Roof
+from fleetridge_server.db.tables import Report, Roof
 from fleetridge_server.intake.examine import Accepted, examined
 from fleetridge_server.intake.store import write_reports
 from fleetridge_server.verdicts.series import DeviceGroup, due_notes, note_due, settle_due, take_due
@@ -132,7 +132,6 @@ def test_evidence_is_stored_beside_the_rates(fleet: Fleet) -> None:
     with fleet.database.reading() as session:
         report = session.scalars(select(Report)).one()
         pi, beta = session.scalars(select(Roof).order_by(Roof.position)).all()
-        assert session.scalars(select(Gpu.identity_conflict)).one() is False
     assert report.rack == "r7"
     assert report.health == {
         "remapped_rows_pending": True,
