@@ -14,6 +14,7 @@ from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse, without_collapses
 from fleetridge_server.engine.departures import Departure, NodeLists, departures
 from fleetridge_server.engine.evidence import JudgedReport
+from fleetridge_server.engine.fleet_drift import Drifts, own_drifts
 from fleetridge_server.engine.gpu_state import (
     GpuCase,
     GpuState,
@@ -34,13 +35,11 @@ from fleetridge_server.engine.nodes import (
     newest_rosters,
 )
 from fleetridge_server.engine.notices import (
-    Drifts,
     Notice,
     cohort_notices,
     collapse_notices,
     departure_notices,
     device_notices,
-    own_drifts,
     setting_notices,
     slow_cluster_notices,
     upgrade_notices,
@@ -48,12 +47,11 @@ from fleetridge_server.engine.notices import (
 from fleetridge_server.engine.plausibility import far_from_peers
 from fleetridge_server.engine.slow_places import (
     PlaceVerdict,
-    SlowSetting,
     accused_together,
     slow_nodes,
     slow_racks,
-    slow_settings,
 )
+from fleetridge_server.engine.slow_settings import SlowSetting, slow_settings
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect, proven_steps
 from fleetridge_server.engine.values import Member, by_gpu, is_link, members_by_cohort
 from fleetridge_server.engine.verdict import Verdict, device_verdicts

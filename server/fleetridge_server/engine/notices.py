@@ -8,7 +8,7 @@ where it lost more than its peers did.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -17,21 +17,20 @@ from fleetridge.report import RoofKey
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.collapses import NodeCollapse
 from fleetridge_server.engine.departures import Departure, DepartureKind
-from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import Factors, NodeName
 from fleetridge_server.engine.groups import UNEXPLAINED, Level, Step, level_name
 from fleetridge_server.engine.limits import JudgedCohort, JudgedGroup
 from fleetridge_server.engine.plausibility import is_whole_card
 from fleetridge_server.engine.rule import (
     BELOW_PUBLISHED,
-    BEYOND_SCALES,
     FEW_NODES,
     FEWEST_PEERS,
     SLOW_CLUSTER_FEWEST,
     SLOW_CLUSTER_FLOORS,
 )
-from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
-from fleetridge_server.engine.statistics import median, robust_deviation, small_sample_factor
+from fleetridge_server.engine.slow_places import PlaceVerdict
+from fleetridge_server.engine.slow_settings import SlowSetting
+from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.upgrades import EpochChange, PairedEffect
 from fleetridge_server.engine.values import Member
 from fleetridge_server.engine.verdict import Verdict
@@ -345,51 +344,3 @@ def _beside_published(judged: JudgedCohort, published: Mapping[RoofKey, float]) 
 def _above(judged: JudgedCohort, peak: float) -> tuple[str, ...]:
     members: Iterable[Member] = (member for group in judged.groups for member in group.group.counted)
     return tuple(member.gpu_id for member in members if member.value > peak)
-
-
-Drifts = Mapping[str, Mapping[RoofKey, Drift]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """Median of the recent changes of a cohort's gpus, and their scale."""
-
-    change: float
-    scale: float
-
-    def explains(self, own: Drift) -> bool:
-        """Whether a gpu lost no more than its peers, give or take what sets them apart."""
-        return own.recent_change - self.change > -max(own.gate, BEYOND_SCALES * self.scale)
-
-
-def own_drifts(drifts: Drifts, verdicts: Iterable[Verdict]) -> tuple[Drifts, list[Notice]]:
-    """
-    Drifts less what peers share, and one notice for each cohort that became slower as a whole.
-
-    With the changes of at least four gpus since their baselines: one that drifted is steady after all where its change
-    lies within the gate, or within 3.5 robust scales, of their median.
-    """
-    cohorts: dict[Cohort, list[tuple[str, Drift]]] = defaultdict(list)
-    for verdict in verdicts:
-        own = drifts.get(verdict.gpu_id, {}).get(verdict.cohort.roof)
-        if own is not None and own.status != "learning":
-            cohorts[verdict.cohort].append((verdict.gpu_id, own))
-    kept: dict[str, dict[RoofKey, Drift]] = {gpu_id: dict(by_roof) for gpu_id, by_roof in drifts.items()}
-    notices: list[Notice] = []
-    for cohort, members in cohorts.items():
-        if len(members) < FEWEST_PEERS:
-            continue
-        shared = _shared([own.recent_change for _, own in members])
-        losers = [(gpu_id, own) for gpu_id, own in members if own.status == "drifted"]
-        if losers and shared.change <= -losers[0][1].gate:
-            notices.append(fleet_drift_notice(cohort, [gpu_id for gpu_id, _ in losers], shared.change))
-        for gpu_id, own in losers:
-            if shared.explains(own):
-                kept[gpu_id][cohort.roof] = replace(own, status="steady")
-    return kept, notices
-
-
-def _shared(changes: list[float]) -> _Shared:
-    center = median(changes)
-    deviation = robust_deviation([change - center for change in changes])
-    return _Shared(center, small_sample_factor(len(changes)) * deviation)

@@ -9,7 +9,8 @@ from fleetridge.quantities import percent
 from fleetridge_server.engine.drift import Drift
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.rule import EXPLAINED_STEP, SHARED_CAUSE_PART
-from fleetridge_server.engine.slow_places import PlaceVerdict, RackName, SlowSetting
+from fleetridge_server.engine.slow_places import PlaceVerdict, RackName
+from fleetridge_server.engine.slow_settings import SlowSetting
 from fleetridge_server.engine.statistics import median
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import Fact, fact_words, number_fact

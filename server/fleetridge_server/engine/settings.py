@@ -3,7 +3,7 @@ Settings that make gpus slower: a power limit below the one that the board was s
 
 An operator chooses them or a fault brings them; neither is an excuse. Gpus that share one are never the measure of
 themselves: they have no vote in a median, are held against those without it, and are accused together
-(`engine.slow_places.slow_settings`).
+(`engine.slow_settings`).
 """
 
 from collections import Counter, defaultdict

@@ -12,14 +12,14 @@ Power, cooling and settings belong to a node: where its gpus are slow together t
 A node whose gpus are all accused by themselves is slow without any test, and so is a rack all of whose nodes are.
 
 Slow once is a note. A place is accused where it is slow with q ≤ 0.25 %, and so are, with q ≤ 5 %, both halves of its
-newest runs by themselves, an hour or more apart. Gpus of one setting are held against those without it in the same way.
+newest runs by themselves, an hour or more apart.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ from fleetridge_server.engine import rule
 from fleetridge_server.engine.cohort import Cohort
 from fleetridge_server.engine.evidence import NodeName
 from fleetridge_server.engine.fast_dataclass import fast_dataclass
-from fleetridge_server.engine.groups import Level
+from fleetridge_server.engine.group_shares import halves_of, share_of
+from fleetridge_server.engine.slow_settings import SlowSetting
 from fleetridge_server.engine.statistics import (
     floored_scale,
     median,
@@ -35,7 +36,6 @@ from fleetridge_server.engine.statistics import (
     small_sample_factor,
     two_sided,
 )
-from fleetridge_server.engine.values import Member, Run, values_of
 from fleetridge_server.engine.verdict import (
     AccusationLevel,
     GroupWord,
@@ -81,29 +81,6 @@ class PlaceVerdict:
     def word(self) -> PlaceWord:
         """What it is."""
         return "rack" if isinstance(self.place, RackName) else "node"
-
-
-@dataclass(frozen=True, slots=True)
-class SlowSetting:
-    """
-    Gpus that share a setting and are slow together in one roof.
-
-    Attributes:
-        loss: median of the gpus' losses against those without the setting.
-        gpu_ids: that lose half a gate or more, worst first.
-        cost_gpus: what they lose together, in whole gpus.
-    """
-
-    setting: Level
-    cohort: Cohort
-    loss: float
-    gpu_ids: tuple[str, ...]
-    cost_gpus: float
-
-    @property
-    def is_accused(self) -> bool:
-        """Always: a setting that is not slow beyond doubt is none of these."""
-        return True
 
 
 @fast_dataclass
@@ -205,7 +182,7 @@ def _slow(verdicts: Iterable[Verdict], place_of: Callable[[Verdict], NodeName | 
 def _measured(places: dict[NodeName | RackName, list[Verdict]]) -> list[_Measured]:
     """Places of one cohort with two gpus or more, beside one another; none where they are fewer than five."""
     shares = {
-        place: median(_share(verdict, verdict.member.runs) for verdict in own)
+        place: median(share_of(verdict, verdict.member.runs) for verdict in own)
         for place, own in places.items()
         if len(own) >= rule.NODE_FEWEST_GPUS
     }
@@ -222,33 +199,16 @@ def _measured(places: dict[NodeName | RackName, list[Verdict]]) -> list[_Measure
     return found
 
 
-def _share(verdict: Verdict, runs: Sequence[Run]) -> float:
-    return median(values_of(runs)) / verdict.limits.median
-
-
 def _slow_place(own: _Measured, q: float, believed_p: float) -> PlaceVerdict:
     sharing = [verdict for verdict in own.verdicts if verdict.loss >= rule.NODE_GATE_PART * verdict.limits.gate]
     sharing.sort(key=lambda verdict: (-verdict.loss, verdict.gpu_id))
-    halves = _halves(own.verdicts) or (own.center,)
+    halves = halves_of(own.verdicts) or (own.center,)
     is_confirmed = all(own.p(half) <= believed_p and own.loss(half) >= rule.PLACE_LOSS for half in halves)
     is_accused = is_confirmed and q <= rule.FALSE_PLACES
     loss, gpu_ids = own.loss(own.share), tuple(verdict.gpu_id for verdict in sharing)
     return PlaceVerdict(
         own.place, own.verdicts[0].cohort, loss, q, own.of, gpu_ids, is_accused, is_confirmed and not is_accused
     )
-
-
-def _halves(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
-    """Shares of gpus by the newer and by the older half of each gpu's runs; None where most have no two halves."""
-    newer: list[float] = []
-    older: list[float] = []
-    for verdict in verdicts:
-        runs = verdict.member.runs
-        cut = (len(runs) + 1) // 2
-        if len(runs) > cut and runs[0].report.ordered_at - runs[cut].report.ordered_at >= rule.CONFIRMATIONS_APART:
-            newer.append(_share(verdict, runs[:cut]))
-            older.append(_share(verdict, runs[cut:]))
-    return (median(newer), median(older)) if 2 * len(newer) >= len(verdicts) else None
 
 
 def _nodes_of_accused_gpus(verdicts: Iterable[Verdict]) -> Iterator[PlaceVerdict]:
@@ -316,51 +276,3 @@ def _rack_of(verdict: Verdict) -> RackName | None:
 
 def _worst_first(slow: PlaceVerdict) -> tuple[float, NodeName | RackName]:
     return -slow.loss, slow.place
-
-
-def slow_settings(
-    settings: Mapping[Cohort, Mapping[Level, Sequence[Member]]], verdicts: Iterable[Verdict]
-) -> list[SlowSetting]:
-    """
-    Settings whose gpus are accused together, worst first.
-
-    The gpus of a setting are accused where the median of their shares is too low by chance for so many healthy gpus,
-    and so are both halves of their runs, an hour or more apart, by the gate each.
-
-    Args:
-        settings: `JudgedCohort.settings` by cohort.
-        verdicts: on the gpus of these cohorts.
-    """
-    if not any(settings.values()):
-        return []
-    known = {(verdict.gpu_id, verdict.cohort): verdict for verdict in verdicts}
-    found: list[SlowSetting] = []
-    for cohort, shared in settings.items():
-        for setting, members in shared.items():
-            own = [known[member.gpu_id, cohort] for member in members if (member.gpu_id, cohort) in known]
-            if own and own[0].limits.n >= rule.FEWEST_FOR_OUTLIER and _is_slow_setting(own):
-                found.append(_slow_setting(setting, cohort, own))
-    return sorted(found, key=lambda slow: (-slow.loss, slow.setting))
-
-
-def _is_slow_setting(verdicts: Sequence[Verdict]) -> bool:
-    limits = verdicts[0].limits
-    halves = _halves(verdicts)
-    if halves is None:
-        return False
-    scale = limits.scale.value / limits.median / math.sqrt(len(verdicts))
-    share = median(_share(verdict, verdict.member.runs) for verdict in verdicts)
-    p = two_sided((share - 1) / scale, limits.scale.degrees) / 2
-    return p <= rule.FALSE_PLACES and all(1 - own >= limits.gate for own in (share, *halves))
-
-
-def _slow_setting(setting: Level, cohort: Cohort, verdicts: Iterable[Verdict]) -> SlowSetting:
-    losing = [own for own in verdicts if own.loss >= rule.NODE_GATE_PART * own.limits.gate]
-    losing.sort(key=lambda own: (-own.loss, own.gpu_id))
-    return SlowSetting(
-        setting,
-        cohort,
-        loss=median(own.loss for own in losing),
-        gpu_ids=tuple(own.gpu_id for own in losing),
-        cost_gpus=math.fsum(own.loss for own in losing),
-    )

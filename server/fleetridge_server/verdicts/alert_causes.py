@@ -33,7 +33,8 @@ from fleetridge_server.engine.health import ALERTING as HEALTH_ALERTING
 from fleetridge_server.engine.nodes import Absence
 from fleetridge_server.engine.notices import Notice, slow_setting_words
 from fleetridge_server.engine.remedies import SharedCause, facts_words
-from fleetridge_server.engine.slow_places import PlaceVerdict, SlowSetting
+from fleetridge_server.engine.slow_places import PlaceVerdict
+from fleetridge_server.engine.slow_settings import SlowSetting
 from fleetridge_server.engine.verdict import PlaceWord, Verdict
 from fleetridge_server.engine.wording import beside_words, others_like_it, roof_words
 from fleetridge_server.verdicts.sentence import excuse_shown, excuse_words
